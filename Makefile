@@ -1,0 +1,40 @@
+# Everything goes through .venv, which `setup` makes from pyproject.toml and constraints.txt.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: play test test-slow bench lint format setup clean
+
+play: setup
+	@$(BIN)/quantscope evaluate resnet8
+
+test: setup lint
+	$(BIN)/python -m pytest
+
+test-slow: setup
+	$(BIN)/python -m pytest -m slow
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"quantscope needs Python 3.11 or later, found {v[0]}.{v[1]} at {sys.executable}; try: make PYTHON=python3.12")'
+	@echo "Setting up $(VENV); the first time takes a few minutes." >&2
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,dev]'
+	@touch $(READY)
+
+clean:
+	rm -rf $(VENV)
