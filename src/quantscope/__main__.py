@@ -1,0 +1,3 @@
+from quantscope.cli import main
+
+main()

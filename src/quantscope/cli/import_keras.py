@@ -1,0 +1,36 @@
+"""`quantscope import-keras`"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quantscope.cli.console import console, emit_json
+
+
+def command(
+    file: Annotated[Path, typer.Argument(help="The Keras HDF5 file (.h5).")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The ONNX file to write.")],
+    torch: Annotated[
+        Path | None, typer.Option("--torch", help="Also write the weights as safetensors.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Turn the MLPerf Tiny ResNet8 from Keras into ONNX. Needs no TensorFlow.
+
+    Example: quantscope import-keras pretrainedResnet.h5 -o resnet8.onnx
+    """
+    from quantscope.files import check_output
+    from quantscope.zoo import read_keras, write_onnx, write_safetensors
+
+    for path in filter(None, (output, torch)):
+        check_output(path)
+    weights = read_keras(file)
+    written = {"onnx": str(output), "onnx_digest": write_onnx(weights, output)}
+    if torch:
+        written |= {"torch": str(torch), "torch_digest": write_safetensors(weights, torch)}
+    if as_json:
+        emit_json({"source": str(file), **written})
+        return
+    console.print(f"Wrote {output}" + (f" and {torch}" if torch else ""), markup=False)
+    console.print(f"Measure it with: quantscope evaluate {output}", markup=False)

@@ -1,0 +1,31 @@
+"""ResNet8, the MLPerf Tiny image classifier: its definition, its weights and its three forms.
+
+PyTorch is needed only for `torch_resnet8`.
+"""
+
+from quantscope.zoo.architecture import CONVOLUTIONS, ConvSpec, Weights, check_weights
+from quantscope.zoo.bundled import (
+    bundled_models,
+    find_model,
+    read_safetensors,
+    torch_resnet8,
+    write_onnx,
+    write_safetensors,
+)
+from quantscope.zoo.keras import read_keras
+from quantscope.zoo.onnx_resnet8 import build_onnx
+
+__all__ = [
+    "CONVOLUTIONS",
+    "ConvSpec",
+    "Weights",
+    "build_onnx",
+    "bundled_models",
+    "check_weights",
+    "find_model",
+    "read_keras",
+    "read_safetensors",
+    "torch_resnet8",
+    "write_onnx",
+    "write_safetensors",
+]

@@ -1,0 +1,78 @@
+"""The models that come with the package, and reading and writing ResNet8's weights."""
+
+import hashlib
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quantscope.errors import BadModelError, MissingExtraError
+from quantscope.files import write_whole
+from quantscope.zoo.architecture import Weights, check_weights
+from quantscope.zoo.onnx_resnet8 import build_onnx
+
+if TYPE_CHECKING:
+    from quantscope.zoo.torch_resnet8 import ResNet8
+
+TORCH_INSTALL = "pip install 'quantscope[torch]'"
+_BUNDLED = {"resnet8": "resnet8.onnx", "resnet8-torch": "resnet8.safetensors"}
+
+
+def bundled_models() -> dict[str, Path]:
+    """Short name -> file. The names are accepted wherever a model's path is."""
+    folder = Path(str(resources.files("quantscope.zoo") / "bundled"))
+    return {name: folder / file for name, file in _BUNDLED.items()}
+
+
+def find_model(name: str | Path) -> Path:
+    """The path of a bundled model's name, or of a file as it is. A file of that name wins."""
+    path = Path(name)
+    if not path.exists() and (bundled := bundled_models().get(str(name))):
+        return bundled
+    return path
+
+
+def read_safetensors(path: Path) -> Weights:
+    """ResNet8's weights, checked to be just that."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    if not path.is_file():
+        raise BadModelError(f"No file {path}; bundled models: {', '.join(_BUNDLED)}")
+    try:
+        weights = load_file(path)
+    except (SafetensorError, OSError, TypeError) as error:
+        raise BadModelError(f"{path.name} is not a readable safetensors file ({error})") from None
+    check_weights(weights, source=path.name)
+    return weights
+
+
+def write_safetensors(weights: Weights, path: Path) -> str:
+    """Write the weights whole; returns the file's sha256."""
+    from safetensors.numpy import save
+
+    return _written(path, save(dict(weights)))
+
+
+def write_onnx(weights: Weights, path: Path) -> str:
+    """Write the network as ONNX, whole; returns the file's sha256."""
+    return _written(path, build_onnx(weights).SerializeToString(deterministic=True))
+
+
+def _written(path: Path, content: bytes) -> str:
+    write_whole(path, content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def torch_resnet8(weights: Weights) -> "ResNet8":
+    """The network in PyTorch with these weights, in evaluation mode."""
+    try:
+        import torch
+    except ModuleNotFoundError:
+        raise MissingExtraError(
+            f"PyTorch is needed for this and is not installed; install it with: {TORCH_INSTALL}"
+        ) from None
+    from quantscope.zoo.torch_resnet8 import ResNet8
+
+    model = ResNet8()
+    model.load_state_dict({name: torch.from_numpy(w.copy()) for name, w in weights.items()})
+    return model.eval()
