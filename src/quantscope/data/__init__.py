@@ -1,0 +1,38 @@
+"""Labelled images: CIFAR-10 (a bundled sample, the full set on demand) and any `.npz` file.
+
+Calibration sets come from training images only.
+"""
+
+from pathlib import Path
+
+from quantscope.data.cache import cache_folder, load_full
+from quantscope.data.calibration import calibration_set
+from quantscope.data.images import ImageSet, digest_of
+from quantscope.data.npz import load_npz
+from quantscope.data.sample import load_calibration_pool, load_sample
+from quantscope.errors import BadDataError
+
+__all__ = [
+    "ImageSet",
+    "cache_folder",
+    "calibration_set",
+    "digest_of",
+    "load",
+    "load_calibration_pool",
+    "load_full",
+    "load_npz",
+    "load_sample",
+]
+
+
+def load(spec: str) -> ImageSet:
+    """What every command's --data means: "sample", "full" (the test images), or a .npz file."""
+    if spec == "sample":
+        return load_sample()
+    if spec == "full":
+        return load_full("test")
+    if not spec.endswith(".npz") and not Path(spec).exists():
+        raise BadDataError(
+            f"There is no data '{spec}'; give sample, full or the path of a .npz file"
+        )
+    return load_npz(spec)

@@ -1,0 +1,137 @@
+"""The full set in the user's cache: opened as memory maps, put there whole or not at all."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import platformdirs
+
+from quantscope.data.cifar10 import CIFAR10, CLASS_NAMES, Edition, SplitName
+from quantscope.data.images import ImageSet, digest_of
+from quantscope.errors import BadDataError
+
+FOLDER = "cifar10"
+_SPLITS: tuple[SplitName, SplitName] = ("train", "test")
+Arrays = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
+
+
+def cache_folder() -> Path:
+    """Where quantscope keeps what can be fetched again; set QUANTSCOPE_CACHE to move it."""
+    chosen = os.environ.get("QUANTSCOPE_CACHE")
+    return Path(chosen).expanduser() if chosen else Path(platformdirs.user_cache_dir("quantscope"))
+
+
+def is_present(cache: Path | None = None) -> bool:
+    """Whether there is a full set, damaged or not."""
+    return ((cache or cache_folder()) / FOLDER).is_dir()
+
+
+def load_full(
+    split: SplitName, *, cache: Path | None = None, edition: Edition = CIFAR10
+) -> ImageSet:
+    """A split of the full set as a read-only memory map.
+
+    Shapes and sizes are checked; the pixels were verified when they were fetched.
+    """
+    folder = (cache or cache_folder()) / FOLDER
+    if not folder.is_dir():
+        raise BadDataError(
+            f"The full CIFAR-10 set is not in {folder}; get it with: quantscope data fetch"
+        )
+    expected = edition.split(split)
+    count = len(expected)
+    try:
+        images = np.load(folder / f"{split}_images.npy", mmap_mode="r", allow_pickle=False)
+        labels = np.load(folder / f"{split}_labels.npy", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise _damaged(folder, split, str(error).splitlines()[0]) from None
+    if images.shape != (count, 3, 32, 32) or images.dtype != np.uint8:
+        raise _damaged(folder, split, f"its images are {images.dtype} {list(images.shape)}")
+    if labels.shape != (count,) or labels.dtype != np.int64:
+        raise _damaged(folder, split, f"its labels are {labels.dtype} {list(labels.shape)}")
+    labels.flags.writeable = False
+    return ImageSet(
+        name=f"cifar10-{split}",
+        images=images.view(np.ndarray),
+        labels=labels,
+        indices=np.arange(count, dtype=np.int64),
+        class_names=CLASS_NAMES,
+        layout="nchw-pixels",
+        known_digest=expected.digest,
+    )
+
+
+def _damaged(folder: Path, split: str, found: str) -> BadDataError:
+    return BadDataError(
+        f"The {split} half of {folder} is damaged ({found}); mend it with: quantscope data fetch"
+    )
+
+
+def verified(cache: Path, edition: Edition) -> bool:
+    """Whether the full set is there and every pixel and label is as it should be."""
+    try:
+        halves = [load_full(split, cache=cache, edition=edition) for split in _SPLITS]
+    except BadDataError:
+        return False
+    return all(digest_of(half.images, half.labels) == half.known_digest for half in halves)
+
+
+@contextmanager
+def writing_into(folder: Path) -> Iterator[None]:
+    """Turns a full disk or a folder that cannot be written into a line that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise BadDataError(
+            f"Cannot write into {folder}: {error.strerror or error}; the full set needs about "
+            "400 MB while it is fetched, 190 MB after. Make room, or set QUANTSCOPE_CACHE to "
+            "another folder"
+        ) from error
+
+
+def install(train: Arrays, test: Arrays, *, cache: Path) -> Path:
+    """Write the arrays and move them into place together; replaces a damaged set.
+
+    The caller holds the cache's lock.
+    """
+    target = cache / FOLDER
+    with writing_into(cache):
+        cache.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(cache)
+        making = Path(tempfile.mkdtemp(prefix=f".{FOLDER}-", dir=cache))
+        try:
+            for split, (images, labels) in zip(_SPLITS, (train, test), strict=True):
+                _write_npy(making / f"{split}_images.npy", images)
+                _write_npy(making / f"{split}_labels.npy", labels.astype(np.int64))
+            making.chmod(0o755)
+            if target.exists():
+                target.rename(making / "replaced")
+                # From here to the next rename there is no set; what is lost was damaged.
+            making.rename(target)
+            shutil.rmtree(target / "replaced", ignore_errors=True)
+        finally:
+            shutil.rmtree(making, ignore_errors=True)
+    return target
+
+
+def remove_leftovers(cache: Path) -> None:
+    """Remove what a killed fetch left behind."""
+    for leftover in cache.glob(f".{FOLDER}-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _write_npy(path: Path, array: npt.NDArray[np.generic]) -> None:
+    # Not np.save: on a full disk its error lacks the reason, and a memory map would crash.
+    array = np.ascontiguousarray(array)
+    with path.open("wb") as stream:
+        np.lib.format.write_array_header_1_0(
+            stream, np.lib.format.header_data_from_array_1_0(array)
+        )
+        stream.write(array.data)
+        stream.flush()
+        os.fsync(stream.fileno())
