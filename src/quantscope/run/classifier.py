@@ -1,0 +1,116 @@
+"""A model that is ready to classify images, whatever file it came from.
+
+Two executions, always named. *Reference* is the arithmetic that the file states; *runtime* is
+what ships: the fused kernels. They differ, sometimes by whole points of accuracy.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quantscope.data import ImageSet
+from quantscope.errors import BadConfigError, BadDataError, BadModelError
+from quantscope.zoo import bundled_models, find_model
+
+Execution = Literal["reference", "runtime"]
+Dimension = int | None
+
+INPUT_BYTES_A_BATCH = 4 << 20
+MAX_BATCH = 256
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """`run` takes images in the model's own layout and type and gives one row of scores each."""
+
+    name: str
+    digest: str
+    execution: Execution
+    input_shape: tuple[Dimension, ...]
+    """Without the batch; None where any size goes."""
+    input_dtype: np.dtype[np.generic]
+    gives_probabilities: bool
+    run: Callable[[NDArray[np.generic]], NDArray[np.floating]] = field(repr=False)
+    fixed_batch: int | None = None
+    provenance: Mapping[str, str] = field(default_factory=dict)
+
+    def default_batch(self) -> int:
+        if self.fixed_batch:
+            return self.fixed_batch
+        image_bytes = self.input_dtype.itemsize * int(np.prod([d or 1 for d in self.input_shape]))
+        return int(np.clip(INPUT_BYTES_A_BATCH // max(image_bytes, 1), 1, MAX_BATCH))
+
+
+def open_classifier(
+    model: str | Path, *, execution: Execution | None = None, int8_kernels: bool | None = None
+) -> Classifier:
+    """Open an ONNX file, ResNet8 weights (.safetensors) or a bundled model by its name.
+
+    `execution` None means runtime for ONNX and, for PyTorch, the only one there is. `int8_kernels`
+    sets onnxruntime's `session.qdqisint8allowed`; None leaves it as the platform has it.
+    """
+    path = find_model(model)
+    if not path.exists():
+        names = ", ".join(bundled_models())
+        raise BadModelError(f"No file {path}; give a model's path, or a bundled one: {names}")
+    if path.suffix == ".safetensors":
+        if execution == "runtime":
+            raise BadConfigError(
+                f"{path.name} is a PyTorch model, which has no runtime execution here; "
+                f"use --execution reference"
+            )
+        from quantscope.run.torch_classifier import open_torch
+
+        return open_torch(path)
+    from quantscope.run.onnx_classifier import open_onnx
+
+    return open_onnx(path, execution=execution or "runtime", int8_kernels=int8_kernels)
+
+
+def fitting_input(classifier: Classifier, data: ImageSet) -> Callable[[int, int], NDArray[np.generic]]:
+    """A function from a range of rows to the model's input, or one clear line why there is none."""
+    wanted, found = classifier.input_shape, data.images.shape[1:]
+
+    def fits(shape: tuple[int, ...]) -> bool:
+        return len(shape) == len(wanted) and all(
+            w in (None, s) for w, s in zip(wanted, shape, strict=True)
+        )
+
+    if data.layout == "as-is":
+        if not fits(found):
+            raise BadDataError(
+                f"{data.name} holds images of shape {_text(found)}, but {classifier.name} takes "
+                f"{_text(wanted)}; save them in the model's own shape"
+            )
+        return lambda start, stop: _as_type(data.images[start:stop], classifier, data)
+    channels_last = (*found[1:], found[0])
+    if fits(found) and None not in wanted[:1]:
+        return lambda start, stop: _as_type(data.images[start:stop], classifier, data)
+    if fits(channels_last):
+        return lambda start, stop: _as_type(
+            data.images[start:stop].transpose(0, 2, 3, 1), classifier, data
+        )
+    raise BadModelError(
+        f"{classifier.name} takes input {_text(wanted)}, which is neither layout of CIFAR-10's "
+        f"images, {_text(found)} or {_text(channels_last)}; give fitting ones with --data FILE.npz"
+    )
+
+
+def _as_type(
+    images: NDArray[np.generic], classifier: Classifier, data: ImageSet
+) -> NDArray[np.generic]:
+    dtype = classifier.input_dtype
+    if images.dtype == np.uint8 and dtype == np.int8:
+        raise BadDataError(
+            f"{classifier.name} takes int8, which cannot hold the pixels 0..255 of {data.name}; "
+            f"give fitting images with --data FILE.npz"
+        )
+    return np.ascontiguousarray(images, dtype=dtype)
+
+
+def _text(shape: tuple[Dimension, ...]) -> str:
+    return "[" + ",".join(["N", *("?" if d is None else str(d) for d in shape)]) + "]"

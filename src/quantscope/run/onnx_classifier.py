@@ -1,0 +1,79 @@
+"""ONNX models as classifiers, in either execution."""
+
+import platform
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from quantscope.errors import BadModelError
+from quantscope.model.onnx_file import OnnxFile, classifier_input, ends_in_softmax, load_onnx
+from quantscope.run.classifier import Classifier, Execution
+
+INT8_OPTION = "session.qdqisint8allowed"
+
+
+def session_options(
+    execution: Execution, *, int8_kernels: bool | None = None
+) -> ort.SessionOptions:
+    """Reference: no graph optimization. Runtime: all of it, which is where kernels are fused."""
+    options = ort.SessionOptions()
+    options.log_severity_level = 3  # warnings about a person's model are ours to phrase
+    options.graph_optimization_level = (
+        ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        if execution == "reference"
+        else ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+    )
+    if int8_kernels is not None:
+        options.add_session_config_entry(INT8_OPTION, "1" if int8_kernels else "0")
+    return options
+
+
+def open_onnx(
+    path: Path, *, execution: Execution = "runtime", int8_kernels: bool | None = None
+) -> Classifier:
+    """Open an ONNX classifier; its first output is taken as the scores."""
+    file = load_onnx(path)
+    images = classifier_input(file)
+    session = _session(file, session_options(execution, int8_kernels=int8_kernels))
+    output = session.get_outputs()[0].name
+    batch, *shape = images.shape
+    option = {None: "platform default", True: "1", False: "0"}[int8_kernels]
+
+    def run(batch_of_images: NDArray[np.generic]) -> NDArray[np.floating]:
+        try:
+            scores: NDArray[np.floating] = session.run([output], {images.name: batch_of_images})[0]
+        except Exception as error:
+            raise BadModelError(f"{path.name} failed while running: {_reason(error)}") from None
+        return scores
+
+    return Classifier(
+        name=path.name,
+        digest=file.digest,
+        execution=execution,
+        input_shape=tuple(d if isinstance(d, int) else None for d in shape),
+        input_dtype=np.dtype(images.dtype),
+        gives_probabilities=ends_in_softmax(file),
+        run=run,
+        fixed_batch=batch if isinstance(batch, int) else None,
+        provenance={
+            "onnxruntime": ort.__version__,
+            "onnx": onnx.__version__,
+            "machine": platform.machine(),
+            INT8_OPTION: option,
+        },
+    )
+
+
+def _session(file: OnnxFile, options: ort.SessionOptions) -> ort.InferenceSession:
+    try:
+        return ort.InferenceSession(str(file.path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's exceptions share no base class of their own
+        raise BadModelError(f"onnxruntime cannot run {file.path.name}: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).strip().splitlines()
+    return text[0] if text else type(error).__name__

@@ -1,0 +1,75 @@
+"""What can be said of an accuracy, and of two accuracies on the same images."""
+
+from dataclasses import dataclass
+from math import comb, sqrt
+from statistics import NormalDist
+
+Z_95 = NormalDist().inv_cdf(0.975)
+
+
+def wilson_interval(correct: int, total: int) -> tuple[float, float]:
+    """The 95 % Wilson score interval of a proportion."""
+    p = correct / total
+    centre = p + Z_95**2 / (2 * total)
+    spread = Z_95 * sqrt(p * (1 - p) / total + Z_95**2 / (4 * total**2))
+    scale = 1 + Z_95**2 / total
+    # At 0 and at all correct, one end is exact; floating point would miss it by 1e-17.
+    low = 0.0 if correct == 0 else (centre - spread) / scale
+    high = 1.0 if correct == total else (centre + spread) / scale
+    return low, high
+
+
+def mcnemar_exact(only_first: int, only_second: int) -> float:
+    """Two-sided p of McNemar's exact test; the arguments are the images only one got right."""
+    flipped = only_first + only_second
+    fewer = min(only_first, only_second)
+    tail = sum(comb(flipped, k) for k in range(fewer + 1))
+    # Integers until the one division: 2**flipped overflows a float past 1,023 flips.
+    return min(1.0, 2 * tail / (1 << flipped))
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How often each of two classifiers is right on the same images."""
+
+    both: int
+    only_first: int
+    only_second: int
+    neither: int
+
+    @property
+    def total(self) -> int:
+        return self.both + self.only_first + self.only_second + self.neither
+
+
+def delta_interval(agreement: Agreement) -> tuple[float, float]:
+    """The 95 % interval of (first - second) accuracy, paired: Newcombe 1998, method 10."""
+    n = agreement.total
+    first = agreement.both + agreement.only_first
+    second = agreement.both + agreement.only_second
+    delta = (first - second) / n
+    low1, high1 = wilson_interval(first, n)
+    low2, high2 = wilson_interval(second, n)
+    p1, p2 = first / n, second / n
+    phi = _correlation(agreement)
+
+    def spread(a: float, b: float) -> float:
+        return sqrt(max(a * a - 2 * phi * a * b + b * b, 0.0))
+
+    return delta - spread(p1 - low1, high2 - p2), delta + spread(high1 - p1, p2 - low2)
+
+
+def _correlation(agreement: Agreement) -> float:
+    a, b, c, d = (
+        agreement.both,
+        agreement.only_first,
+        agreement.only_second,
+        agreement.neither,
+    )
+    margins = (a + b) * (c + d) * (a + c) * (b + d)
+    if margins == 0:
+        return 0.0
+    covariance = float(a * d - b * c)
+    if covariance > 0:  # Newcombe's continuity correction
+        covariance = max(covariance - agreement.total / 2, 0.0)
+    return covariance / sqrt(margins)

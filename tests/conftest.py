@@ -1,0 +1,41 @@
+"""What the tests share: the reference files where they are at hand, and a small ResNet8."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from quantscope.zoo import Weights, build_onnx
+from quantscope.zoo.architecture import expected_shapes
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="session")
+def shared_folder() -> Path:
+    """Reference models that are not part of the project."""
+    folder = ROOT.parent / "shared"
+    if not (folder / "mlperf-tiny").is_dir():
+        pytest.skip("the folder ../shared with the MLPerf Tiny reference model is not here")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def random_weights() -> Weights:
+    """Seeded weights of about a trained network's size: logits differ between images."""
+    rng = np.random.default_rng(8)
+    weights = {}
+    for name, shape in expected_shapes().items():
+        fan_in = int(np.prod(shape[1:])) if len(shape) > 1 else 1
+        spread = np.sqrt(2 / fan_in) if len(shape) > 1 else 0.1
+        weights[name] = rng.normal(0, spread, shape).astype(np.float32)
+    weights["stem.weight"] /= 64
+    return weights
+
+
+@pytest.fixture(scope="session")
+def random_resnet8(random_weights: Weights, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An untrained ResNet8 as a float ONNX file."""
+    path = tmp_path_factory.mktemp("models") / "random_resnet8.onnx"
+    path.write_bytes(build_onnx(random_weights).SerializeToString(deterministic=True))
+    return path
