@@ -1,0 +1,262 @@
+"""What a scale and a zero-point are, and which ones are refused."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from quantscope.errors import BadConfigError
+
+Array = NDArray[Any]
+
+_INTEGERS: dict[str, Any] = {
+    "uint8": np.uint8,
+    "int8": np.int8,
+    "uint16": np.uint16,
+    "int16": np.int16,
+    "int32": np.int32,
+    "uint4": ml_dtypes.uint4,
+    "int4": ml_dtypes.int4,
+    "uint2": ml_dtypes.uint2,
+    "int2": ml_dtypes.int2,
+}
+_FLOATS: dict[str, Any] = {
+    "float8e4m3fn": ml_dtypes.float8_e4m3fn,
+    "float8e4m3fnuz": ml_dtypes.float8_e4m3fnuz,
+    "float8e5m2": ml_dtypes.float8_e5m2,
+    "float8e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
+    "float4e2m1": ml_dtypes.float4_e2m1fn,
+}
+# Largest finite value and smallest positive one.
+_FLOAT_EXTREMES = {
+    name: (int(float(info.max)), float(info.smallest_subnormal))
+    for name, info in ((n, ml_dtypes.finfo(t)) for n, t in _FLOATS.items())  # type: ignore[no-untyped-call]
+}
+_SCALE_TYPES = tuple(
+    np.dtype(t) for t in (np.float32, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e8m0fnu)
+)
+# No zero-point but 0: ONNX forbids it for int32, and the float types are symmetric by nature.
+_ZERO_POINT_IS_ZERO = {"int32", *_FLOATS}
+
+DTYPE_NAMES: tuple[str, ...] = (*_INTEGERS, *_FLOATS)
+_NAME_OF = {np.dtype(t): name for name, t in (_INTEGERS | _FLOATS).items()}
+
+
+def storage_dtype(dtype: str) -> np.dtype[Any]:
+    """The NumPy (or ml_dtypes) type whose arrays hold quantized values of this type."""
+    found = _INTEGERS.get(dtype, _FLOATS.get(dtype))
+    if found is None:
+        raise BadConfigError(
+            f"Unknown quantized type {dtype!r}; known are {', '.join(DTYPE_NAMES)}."
+        )
+    stored: np.dtype[Any] = np.dtype(found)
+    return stored
+
+
+def dtype_name(dtype: Any) -> str:
+    """The name used here for a NumPy or ml_dtypes type; an error when it is no quantized type."""
+    name = _NAME_OF.get(np.dtype(dtype))
+    if name is None:
+        raise BadConfigError(f"{np.dtype(dtype)} is not one of {', '.join(DTYPE_NAMES)}.")
+    return name
+
+
+def is_integer_type(dtype: str) -> bool:
+    return dtype in _INTEGERS
+
+
+def bits_of(dtype: str) -> int:
+    """Bits a stored value takes."""
+    storage_dtype(dtype)
+    digits = dtype.removeprefix("u").removeprefix("int").removeprefix("float")
+    return int(digits.partition("e")[0])
+
+
+def limits(dtype: str) -> tuple[int, int]:
+    """Smallest and largest value of the type; of float types the finite ones, all whole numbers."""
+    bits = bits_of(dtype)
+    if dtype in _FLOATS:
+        largest = _FLOAT_EXTREMES[dtype][0]
+        return -largest, largest
+    if dtype.startswith("u"):
+        return 0, 2**bits - 1
+    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class QuantParams:
+    """Scale and zero-point of a tensor.
+
+    The scale is 0-d (per tensor), 1-d along `axis` (per channel), or, with a `block_size`, of the
+    tensor's rank, each value serving `block_size` neighbours along `axis`. It keeps its type among
+    float32, float16, bfloat16 and float8e8m0, since that type decides how ONNX divides; anything
+    else becomes float32. `zero_point` is int64 of the scale's shape. Both arrays are read-only
+    copies. Equal parameters compare and hash as equal.
+    """
+
+    scale: NDArray[np.float32]
+    zero_point: NDArray[np.int64]
+    dtype: str
+    axis: int | None
+    block_size: int
+
+    def __init__(
+        self,
+        scale: ArrayLike,
+        zero_point: ArrayLike | None = None,
+        dtype: str = "uint8",
+        *,
+        axis: int | None = None,
+        block_size: int = 0,
+    ) -> None:
+        checked_scale = _checked_scale(scale, axis, block_size)
+        checked_zero_point = _checked_zero_point(zero_point, checked_scale, dtype)
+        for array in (checked_scale, checked_zero_point):
+            array.setflags(write=False)
+        object.__setattr__(self, "scale", checked_scale)
+        object.__setattr__(self, "zero_point", checked_zero_point)
+        object.__setattr__(self, "dtype", dtype)
+        object.__setattr__(self, "axis", axis if checked_scale.ndim else None)
+        object.__setattr__(self, "block_size", int(block_size))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, QuantParams) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[object, ...]:
+        scale, zero_point = self.scale, self.zero_point
+        values = (str(scale.dtype), scale.shape, scale.tobytes(), zero_point.tobytes())
+        return (*values, self.dtype, self.axis, self.block_size)
+
+    @property
+    def qmin(self) -> int:
+        return limits(self.dtype)[0]
+
+    @property
+    def qmax(self) -> int:
+        return limits(self.dtype)[1]
+
+    @property
+    def bits(self) -> int:
+        return bits_of(self.dtype)
+
+    @property
+    def is_integer(self) -> bool:
+        return is_integer_type(self.dtype)
+
+    @property
+    def is_per_tensor(self) -> bool:
+        return self.scale.ndim == 0
+
+    @property
+    def step(self) -> NDArray[np.float64]:
+        """Distance of neighbouring real values; of float types the smallest one, next to zero."""
+        finest = 1.0 if self.is_integer else _FLOAT_EXTREMES[self.dtype][1]
+        return np.asarray(self.scale.astype(np.float64) * finest)
+
+    @property
+    def representable_range(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Smallest and largest real value, of the scale's shape; exact, not rounded to float32."""
+        scale = self.scale.astype(np.float64)
+        return (
+            np.asarray((self.qmin - self.zero_point) * scale),
+            np.asarray((self.qmax - self.zero_point) * scale),
+        )
+
+    def expanded_to(self, shape: tuple[int, ...]) -> tuple[Array, NDArray[np.int64]]:
+        """Scale and zero-point, shaped so that they broadcast against a tensor of this shape."""
+        return self.expand(self.scale, shape), self.expand(self.zero_point, shape)
+
+    def expand(self, values: Array, shape: tuple[int, ...]) -> Array:
+        """Any values of the scale's shape, made to broadcast against a tensor of `shape`."""
+        if values.size == 1:
+            return values.reshape(())
+        axis = self.axis
+        if axis is None or not -len(shape) <= axis < len(shape):
+            raise BadConfigError(f"Axis {axis} does not exist in a tensor of shape {list(shape)}.")
+        axis %= len(shape)
+        if not self.block_size:
+            if values.size != shape[axis]:
+                raise BadConfigError(
+                    f"{values.size} scales for axis {axis} of a tensor of shape {list(shape)}; "
+                    f"give {shape[axis]}, one per channel."
+                )
+            return values.reshape([-1 if i == axis else 1 for i in range(len(shape))])
+        blocks = -(-shape[axis] // self.block_size)
+        needed = (*shape[:axis], blocks, *shape[axis + 1 :])
+        if values.shape != needed:
+            raise BadConfigError(
+                f"Block scales of shape {list(values.shape)} do not fit a tensor of shape "
+                f"{list(shape)} in blocks of {self.block_size} along axis {axis}; "
+                f"give them shape {list(needed)}."
+            )
+        repeated = np.repeat(values, self.block_size, axis=axis)
+        return np.asarray(repeated.take(np.arange(shape[axis]), axis=axis))
+
+
+def _checked_scale(scale: ArrayLike, axis: int | None, block_size: int) -> Array:
+    given = np.asarray(scale)
+    if given.dtype.kind not in "fiu" and given.dtype not in _SCALE_TYPES:
+        raise BadConfigError(f"A scale of type {given.dtype} is not a number; give a float32.")
+    with np.errstate(over="ignore"):
+        array = np.array(given if given.dtype in _SCALE_TYPES else given.astype(np.float32))
+    if array.ndim == 1 and array.size == 1 and axis is None:
+        array = array.reshape(())
+    if block_size < 0:
+        raise BadConfigError(f"Block size {block_size} is negative; give 0 for no blocks.")
+    if array.size == 0:
+        raise BadConfigError("No scale at all; give a number or one per channel.")
+    if array.ndim > 1 and not block_size:
+        raise BadConfigError(
+            f"A scale of shape {list(array.shape)} needs a block size; "
+            "without one it is a number or one number per channel."
+        )
+    if array.ndim and axis is None:
+        raise BadConfigError(f"{array.size} scales and no axis; say which axis they belong to.")
+    values = array.astype(np.float32).ravel()
+    bad = ~np.isfinite(values) | (values < np.finfo(np.float32).tiny)
+    if bad.any():
+        where = int(np.argmax(bad))
+        value = values[where]
+        kind = "is too small (denormal)"
+        if not np.isfinite(value):
+            kind = "is not finite"
+        elif value <= 0:
+            kind = "is not positive"
+        place = f" (channel {where})" if values.size > 1 else ""
+        raise BadConfigError(
+            f"Scale {value:g}{place} {kind}; give a positive number from 1.2e-38 to 3.4e+38."
+        )
+    return array
+
+
+def _checked_zero_point(
+    zero_point: ArrayLike | None, scale: Array, dtype: str
+) -> NDArray[np.int64]:
+    qmin, qmax = limits(dtype)
+    if zero_point is None:
+        return np.zeros(scale.shape, np.int64)
+    given = np.asarray(zero_point)
+    if given.dtype.kind == "f" or given.dtype in _NAME_OF:
+        given = given.astype(np.float64)
+        if not (np.isfinite(given) & (given == np.rint(given))).all():
+            raise BadConfigError(f"Zero-point {given.tolist()} is not a whole number.")
+    array = given.astype(np.int64)
+    if array.size == 1:
+        array = np.full(scale.shape, array.item(), np.int64)
+    if array.shape != scale.shape:
+        raise BadConfigError(
+            f"{array.size} zero-points for {scale.size} scales; give as many, or a single one."
+        )
+    if dtype in _ZERO_POINT_IS_ZERO:
+        qmin = qmax = 0
+    outside = (array < qmin) | (array > qmax)
+    if outside.any():
+        found = int(array[outside][0])
+        allowed = f"one from {qmin} to {qmax}" if qmin < qmax else "0, its only one"
+        raise BadConfigError(f"Zero-point {found} does not fit {dtype}; give {allowed}.")
+    return np.array(array)
