@@ -7,16 +7,22 @@ from pathlib import Path
 
 from quantscope.data.cache import cache_folder, load_full
 from quantscope.data.calibration import calibration_set
+from quantscope.data.describe import DataInfo, SetInfo, describe
+from quantscope.data.fetch import fetch
 from quantscope.data.images import ImageSet, digest_of
 from quantscope.data.npz import load_npz
 from quantscope.data.sample import load_calibration_pool, load_sample
 from quantscope.errors import BadDataError
 
 __all__ = [
+    "DataInfo",
     "ImageSet",
+    "SetInfo",
     "cache_folder",
     "calibration_set",
+    "describe",
     "digest_of",
+    "fetch",
     "load",
     "load_calibration_pool",
     "load_full",

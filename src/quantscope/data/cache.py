@@ -26,11 +26,6 @@ def cache_folder() -> Path:
     return Path(chosen).expanduser() if chosen else Path(platformdirs.user_cache_dir("quantscope"))
 
 
-def is_present(cache: Path | None = None) -> bool:
-    """Whether there is a full set, damaged or not."""
-    return ((cache or cache_folder()) / FOLDER).is_dir()
-
-
 def load_full(
     split: SplitName, *, cache: Path | None = None, edition: Edition = CIFAR10
 ) -> ImageSet:
@@ -102,7 +97,6 @@ def install(train: Arrays, test: Arrays, *, cache: Path) -> Path:
     target = cache / FOLDER
     with writing_into(cache):
         cache.mkdir(parents=True, exist_ok=True)
-        remove_leftovers(cache)
         making = Path(tempfile.mkdtemp(prefix=f".{FOLDER}-", dir=cache))
         try:
             for split, (images, labels) in zip(_SPLITS, (train, test), strict=True):

@@ -30,9 +30,9 @@ def balanced_order(labels: npt.NDArray[np.integer[Any]], *, seed: int) -> Labels
 def calibration_set(size: int, seed: int = 0) -> ImageSet:
     """A stratified choice of training images; class counts differ by at most one.
 
-    A smaller set is a prefix of a larger one of the same seed. Up to the bundled pool's size it
-    comes from the pool, even where the full set is present, so that a size and a seed mean the
-    same images on every machine; a larger one needs the full training set.
+    Up to the bundled pool's size it comes from the pool, even where the full set is present, so
+    that a size and a seed mean the same images on every machine; a larger one needs the full
+    training set. From the same pool, a smaller set is a prefix of a larger one of the same seed.
     """
     if size < 1:
         raise BadDataError(f"A calibration set needs at least 1 image; {size:,} were asked for")

