@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Literal
 
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from quantscope.errors import BadModelError
 from quantscope.model.onnx_checks import check_model
@@ -104,18 +104,20 @@ def load_onnx(path: Path | str) -> OnnxFile:
     """Open and check an ONNX file; one line of `BadModelError` says what is wrong with it."""
     path = Path(path)
     _check_readable(path)
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        with memoryview(mapped) as content:
-            proto = _parse(path, content)
-        external_files = locate_tensors(path, proto)
-        check_model(path, proto)
-        digest = _digest(path, mapped, external_files)
+    with (
+        path.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
+        memoryview(mapped) as content,
+    ):
+        proto = _parse(path, content)
+    external_files = locate_tensors(path, proto)
+    check_model(path, proto)
     graph = proto.graph
     constants = {tensor.name for tensor in graph.initializer}
     opsets = {entry.domain: entry.version for entry in proto.opset_import}
     return OnnxFile(
         path=path,
-        digest=digest,
+        digest=_digest(path, external_files),
         ir_version=proto.ir_version,
         opset=opsets.get("", opsets.get("ai.onnx", 0)),
         opsets=MappingProxyType(opsets),
@@ -204,8 +206,9 @@ def _parse(path: Path, content: memoryview) -> onnx.ModelProto:
     for start, kind in _OTHER_KINDS:
         if head.startswith(start) or head[4:8] == start:
             raise BadModelError(f"{path} is not an ONNX model but {kind}")
+    proto = onnx.ModelProto()
     try:
-        proto = onnx.ModelProto.FromString(without_weights(content, location=path.name))
+        proto.ParseFromString(without_weights(content, location=path.name))
     except (WireError, DecodeError) as error:
         if head[:1] != b"\x08":  # not the ir_version that exporters write first
             raise BadModelError(f"{path} is not an ONNX model: {_first_bytes(head)}") from None
@@ -219,23 +222,22 @@ def _parse(path: Path, content: memoryview) -> onnx.ModelProto:
 
 
 def _first_bytes(head: bytes) -> str:
-    if head.isascii() and head.decode().isprintable() or b"\n" in head and head.isascii():
+    if head.isascii() and b"\0" not in head:
         return "it is text"
     return f"it starts with the bytes {head[:8].hex(' ')}"
 
 
-def _digest(path: Path, mapped: mmap.mmap, external_files: tuple[Path, ...]) -> str:
-    model = hashlib.sha256(mapped)
-    if not external_files:
-        return model.hexdigest()
-    whole = hashlib.sha256(model.digest())
-    for external in external_files:
+def _digest(path: Path, external_files: tuple[Path, ...]) -> str:
+    digests = []
+    for part in (path, *external_files):
         try:
-            with external.open("rb") as file:
-                whole.update(hashlib.file_digest(file, "sha256").digest())
+            with part.open("rb") as file:
+                digests.append(hashlib.file_digest(file, "sha256"))
         except OSError as error:
-            raise BadModelError(f"Cannot read {external} of {path}: {error.strerror}") from None
-    return whole.hexdigest()
+            raise BadModelError(f"Cannot read {part}: {error.strerror}") from None
+    if len(digests) == 1:
+        return digests[0].hexdigest()
+    return hashlib.sha256(b"".join(digest.digest() for digest in digests)).hexdigest()
 
 
 def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
@@ -247,7 +249,7 @@ def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
 
 
 def _format(graph: onnx.GraphProto) -> Format:
-    has_qoperator = any(_is_qoperator(node) for node in graph.node)
+    has_qoperator = any(node.op_type in QOPERATOR_OPS for node in graph.node)
     has_qdq = any(node.op_type in QDQ_OPS for node in graph.node)
     if not has_qoperator:
         return "qdq" if has_qdq else "float"
@@ -255,13 +257,10 @@ def _format(graph: onnx.GraphProto) -> Format:
     return "mixed" if any(_dequantizes_constant(graph)) else "qoperator"
 
 
-def _is_qoperator(node: onnx.NodeProto) -> bool:
-    return node.op_type in QOPERATOR_OPS
-
-
 def _dequantizes_constant(graph: onnx.GraphProto) -> Iterator[bool]:
     constants = {tensor.name for tensor in graph.initializer}
-    constants |= {node.output[0] for node in graph.node if node.op_type == "Constant"}
+    constants |= {name for node in graph.node if node.op_type == "Constant" for name in node.output}
     return (
-        node.op_type == "DequantizeLinear" and node.input[0] in constants for node in graph.node
+        node.op_type == "DequantizeLinear" and not constants.isdisjoint(node.input[:1])
+        for node in graph.node
     )

@@ -1,0 +1,180 @@
+"""Where a model's tensors are, and whether their bytes are really there."""
+
+from collections.abc import Iterator
+from math import prod
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+
+from quantscope.errors import BadModelError
+
+Dim = int | str | None
+Shape = tuple[Dim, ...]
+
+# Far beyond any memory; a shape past it is an error or an attack, not a model.
+MOST_ELEMENTS = 2**40
+
+_KNOWN_TYPES = frozenset(member.value for member in ir.DataType) - {ir.DataType.UNDEFINED.value}
+
+
+def element_type(code: int) -> str:
+    """The name used here of an ONNX element type: `int8`, `float32`, `float8e4m3fn`."""
+    if code not in _KNOWN_TYPES:
+        return "unknown"
+    name = ir.DataType(code).name.lower()
+    return {"float": "float32", "double": "float64"}.get(name, name)
+
+
+def element_bits(code: int) -> int | None:
+    """Bits that one element takes in a file; None for strings."""
+    if code == onnx.TensorProto.STRING:
+        return None
+    return int(ir.DataType(code).bitwidth)
+
+
+def shape_of(type_proto: onnx.TypeProto) -> Shape | None:
+    """None where the rank is unknown or the value is not a tensor."""
+    if not type_proto.tensor_type.HasField("shape"):
+        return None
+    return tuple(_dim(dim) for dim in type_proto.tensor_type.shape.dim)
+
+
+def _dim(dim: onnx.TensorShapeProto.Dimension) -> Dim:
+    if dim.HasField("dim_value"):
+        return dim.dim_value
+    return dim.dim_param or None
+
+
+def is_external(tensor: onnx.TensorProto) -> bool:
+    return tensor.data_location == onnx.TensorProto.EXTERNAL
+
+
+def external_range(tensor: onnx.TensorProto) -> tuple[str, int, int | None]:
+    """Location, offset and length (None: to the end) as the file states them, unchecked."""
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    length = entries.get("length")
+    return (
+        entries.get("location", ""),
+        int(entries.get("offset", "0")),
+        None if length is None else int(length),
+    )
+
+
+def external_path(model: Path, location: str) -> Path:
+    """The data file, which must lie in the model's folder or below it, links followed."""
+    if location == model.name:
+        return model.resolve()
+    folder = model.parent.resolve()
+    try:
+        path = (folder / location).resolve()
+    except (OSError, ValueError, RuntimeError):  # a null byte, a loop of links
+        raise BadModelError(
+            f"{model} names external data at {location!r}, no usable path"
+        ) from None
+    if not location or Path(location).is_absolute() or not path.is_relative_to(folder):
+        raise BadModelError(
+            f"{model} wants external data at {location!r}, outside its own folder; "
+            "put the data file beside the model"
+        )
+    return path
+
+
+def locate_tensors(model: Path, proto: onnx.ModelProto) -> tuple[Path, ...]:
+    """Check that every constant's bytes are there; the external data files, sorted."""
+    files: set[Path] = set()
+    for tensor in _tensors(proto.graph):
+        count = _check_shape(model, f"The constant {tensor.name!r}", tuple(tensor.dims))
+        if tensor.data_type not in _KNOWN_TYPES:
+            raise BadModelError(
+                f"The constant {tensor.name!r} in {model} has the unknown type {tensor.data_type}"
+            )
+        bits = element_bits(tensor.data_type)
+        if is_external(tensor):
+            files.add(_check_external(model, tensor, count, bits))
+        else:
+            _check_inline(model, tensor, count, bits)
+    for value in (*proto.graph.input, *proto.graph.output):
+        shape = shape_of(value.type) or ()
+        _check_shape(model, f"{value.name!r}", tuple(dim for dim in shape if isinstance(dim, int)))
+    return tuple(sorted(files - {model.resolve()}))
+
+
+def _check_shape(model: Path, what: str, dims: tuple[int, ...]) -> int:
+    if any(dim < 0 for dim in dims):
+        raise BadModelError(f"{what} in {model} has the negative dimension {min(dims)}")
+    if len(dims) > 64 or prod(max(dim, 1) for dim in dims) > MOST_ELEMENTS:
+        shown = f"{list(dims)}" if len(dims) <= 8 else f"of {len(dims)} dimensions"
+        raise BadModelError(f"{what} in {model} has the absurd shape {shown}")
+    return prod(dims)
+
+
+def _check_external(model: Path, tensor: onnx.TensorProto, count: int, bits: int | None) -> Path:
+    try:
+        location, offset, length = external_range(tensor)
+    except ValueError:
+        raise BadModelError(
+            f"The constant {tensor.name!r} in {model} has an unreadable external data offset"
+        ) from None
+    path = external_path(model, location)
+    if bits is None:
+        raise BadModelError(
+            f"The constant {tensor.name!r} in {model} keeps strings as external data"
+        )
+    if not path.is_file():
+        raise BadModelError(
+            f"{model} keeps weights in {location!r}, which is missing; put it beside the model"
+        )
+    needed = -(-count * bits // 8)
+    size = path.stat().st_size
+    if offset < 0 or (length is not None and length != needed) or offset + needed > size:
+        raise BadModelError(
+            f"The constant {tensor.name!r} in {model} needs {needed} bytes, but its place in "
+            f"{location!r} holds {size - offset if length is None else length}"
+        )
+    return path
+
+
+def _check_inline(model: Path, tensor: onnx.TensorProto, count: int, bits: int | None) -> None:
+    if tensor.HasField("raw_data"):
+        found = len(tensor.raw_data)
+        needed = 0 if bits is None else -(-count * bits // 8)
+    else:
+        found = (
+            len(tensor.float_data)
+            + len(tensor.int32_data)
+            + len(tensor.int64_data)
+            + len(tensor.double_data)
+            + len(tensor.uint64_data)
+            + len(tensor.string_data)
+        )
+        if tensor.data_type in (onnx.TensorProto.COMPLEX64, onnx.TensorProto.COMPLEX128):
+            needed = 2 * count
+        else:
+            needed = count if bits is None or bits >= 8 else -(-count * bits // 8)
+    if found != needed:
+        unit = "bytes" if tensor.HasField("raw_data") else "numbers"
+        raise BadModelError(
+            f"The constant {tensor.name!r} in {model} has the shape {list(tensor.dims)}, "
+            f"which needs {needed} {unit}, but holds {found}"
+        )
+
+
+def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield sparse.values
+        yield sparse.indices
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            for inner in subgraphs(attribute):
+                yield from _tensors(inner)
+
+
+def subgraphs(attribute: onnx.AttributeProto) -> Iterator[onnx.GraphProto]:
+    if attribute.HasField("g"):
+        yield attribute.g
+    yield from attribute.graphs
