@@ -2,11 +2,16 @@
 
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pytest
 
 from quantscope.zoo import Weights, build_onnx
 from quantscope.zoo.architecture import expected_shapes
+
+# The same cases on every machine, and no clock: a loaded machine is not a failing test.
+hypothesis.settings.register_profile("quantscope", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("quantscope")
 
 ROOT = Path(__file__).parent.parent
 

@@ -10,7 +10,6 @@ package's files from them.
 
 import argparse
 import json
-import os
 import time
 from pathlib import Path
 
@@ -46,10 +45,7 @@ def split(labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Indices to train on and indices held out, the same number of each class."""
     rng = np.random.default_rng(seed)
     held_out = np.concatenate(
-        [
-            rng.permutation(np.flatnonzero(labels == c))[:HELD_OUT_PER_CLASS]
-            for c in range(10)
-        ]
+        [rng.permutation(np.flatnonzero(labels == c))[:HELD_OUT_PER_CLASS] for c in range(10)]
     )
     return np.setdiff1d(np.arange(len(labels)), held_out), np.sort(held_out)
 
@@ -63,10 +59,8 @@ def augmented(padded: torch.Tensor, rows: torch.Tensor, rng: torch.Generator) ->
     flip = torch.rand(n, generator=rng) < 0.5
     x[flip] = x[flip].flip(1)
     channel = torch.arange(3)
-    batch = padded[
-        rows[:, None, None, None], channel[None, :, None, None], y[:, None, :, None], x[:, None, None]
-    ]
-    return scaled(batch)
+    image, y, x = rows[:, None, None, None], y[:, None, :, None], x[:, None, None, :]
+    return scaled(padded[image, channel[None, :, None, None], y, x])
 
 
 def scaled(images: torch.Tensor) -> torch.Tensor:
@@ -90,6 +84,72 @@ def one_cycle(step: int, steps: int, warm_up: float) -> float:
     return 0.5 * (1 + float(np.cos(np.pi * (step - rising) / (steps - rising))))
 
 
+class Run:
+    """The network, its running average and its optimizer, from the last checkpoint on."""
+
+    def __init__(self, args: argparse.Namespace):
+        self.args = args
+        self.model = ResNet8(batch_norm=True).to(memory_format=torch.channels_last)
+        self.average = ResNet8(batch_norm=True).to(memory_format=torch.channels_last)
+        self.average.load_state_dict(self.model.state_dict())
+        parameters = list(self.model.parameters())
+        decayed = {
+            "params": [p for p in parameters if p.ndim > 1],
+            "weight_decay": args.weight_decay,
+        }
+        plain = {"params": [p for p in parameters if p.ndim <= 1]}
+        self.optimizer = torch.optim.SGD(
+            [decayed, plain], lr=args.learning_rate, momentum=0.9, nesterov=True
+        )
+        self.epoch, self.seconds = 0, 0.0
+        self.checkpoint = args.out / "checkpoint.pt"
+        if self.checkpoint.exists():
+            saved = torch.load(self.checkpoint, weights_only=True)
+            for name in ("model", "average", "optimizer"):
+                getattr(self, name).load_state_dict(saved[name])
+            self.epoch, self.seconds = saved["epoch"], saved["seconds"]
+            print(f"goes on after epoch {self.epoch}", flush=True)
+
+    def save(self) -> None:
+        state = {n: getattr(self, n).state_dict() for n in ("model", "average", "optimizer")}
+        temporary = self.checkpoint.with_suffix(".tmp")
+        torch.save({**state, "epoch": self.epoch, "seconds": self.seconds}, temporary)
+        temporary.replace(self.checkpoint)
+
+    def train_epoch(
+        self, padded: torch.Tensor, labels: torch.Tensor, training: torch.Tensor
+    ) -> float:
+        """One pass over the images; returns the mean loss."""
+        args, began, losses = self.args, time.monotonic(), []
+        steps_per_epoch = len(training) // args.batch
+        # A generator for each epoch, so that an interrupted run sees the same batches.
+        rng = torch.Generator().manual_seed(args.seed * 100_000 + self.epoch)
+        order = training[torch.randperm(len(training), generator=rng)]
+        for i in range(steps_per_epoch):
+            step = self.epoch * steps_per_epoch + i
+            share = one_cycle(step, args.epochs * steps_per_epoch, args.warm_up)
+            for group in self.optimizer.param_groups:
+                group["lr"] = args.learning_rate * share
+            rows = order[i * args.batch : (i + 1) * args.batch]
+            scores = self.model(augmented(padded, rows, rng))
+            loss = functional.cross_entropy(scores, labels[rows])
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            losses.append(loss.item())
+            self._average(keep=min(args.average_decay, (step + 1) / (step + 10)))
+        self.epoch += 1
+        self.seconds += time.monotonic() - began
+        return float(np.mean(losses))
+
+    @torch.no_grad()
+    def _average(self, *, keep: float) -> None:
+        now = self.model.state_dict()
+        for name, mean in self.average.state_dict().items():
+            if mean.is_floating_point():
+                mean.lerp_(now[name], 1 - keep)
+
+
 def main() -> None:
     args = parse_arguments()
     args.out.mkdir(parents=True, exist_ok=True)
@@ -101,76 +161,25 @@ def main() -> None:
     padding = (CROP_PADDING,) * 4
     padded = functional.pad(images.float(), padding, mode="reflect").to(torch.uint8)
 
-    model = ResNet8(batch_norm=True).to(memory_format=torch.channels_last)
-    average = ResNet8(batch_norm=True).to(memory_format=torch.channels_last)
-    average.load_state_dict(model.state_dict())
-    decayed = [p for p in model.parameters() if p.ndim > 1]
-    plain = [p for p in model.parameters() if p.ndim <= 1]
-    optimizer = torch.optim.SGD(
-        [{"params": decayed, "weight_decay": args.weight_decay}, {"params": plain}],
-        lr=args.learning_rate,
-        momentum=0.9,
-        nesterov=True,
-    )
-    steps_per_epoch = len(training) // args.batch
-    steps = args.epochs * steps_per_epoch
+    run = Run(args)
+    candidates = {"last": run.model, "averaged": run.average}
 
-    checkpoint = args.out / "checkpoint.pt"
-    first_epoch, seconds = 0, 0.0
-    if checkpoint.exists():
-        saved = torch.load(checkpoint, weights_only=True)
-        model.load_state_dict(saved["model"])
-        average.load_state_dict(saved["average"])
-        optimizer.load_state_dict(saved["optimizer"])
-        first_epoch, seconds = saved["epoch"], saved["seconds"]
-        print(f"goes on after epoch {first_epoch}", flush=True)
+    def held_out_correct() -> dict[str, int]:
+        return {
+            name: count_correct(model, images[held_out], labels[held_out])
+            for name, model in candidates.items()
+        }
 
-    for epoch in range(first_epoch, args.epochs):
-        began, total_loss = time.monotonic(), 0.0
-        # A generator for each epoch, so that an interrupted run sees the same batches.
-        rng = torch.Generator().manual_seed(args.seed * 100_000 + epoch)
-        order = training[torch.randperm(len(training), generator=rng)]
-        for i in range(steps_per_epoch):
-            step = epoch * steps_per_epoch + i
-            for group in optimizer.param_groups:
-                group["lr"] = args.learning_rate * one_cycle(step, steps, args.warm_up)
-            rows = order[i * args.batch : (i + 1) * args.batch]
-            loss = functional.cross_entropy(model(augmented(padded, rows, rng)), labels[rows])
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            total_loss += loss.item()
-            keep = min(args.average_decay, (step + 1) / (step + 10))
-            with torch.no_grad():
-                pairs = zip(
-                    average.state_dict().values(), model.state_dict().values(), strict=True
-                )
-                for mean, now in pairs:
-                    if mean.is_floating_point():
-                        mean.lerp_(now, 1 - keep)
-        seconds += time.monotonic() - began
-        scores = [count_correct(m, images[held_out], labels[held_out]) for m in (model, average)]
+    while run.epoch < args.epochs:
+        loss = run.train_epoch(padded, labels, training)
+        run.save()
         print(
-            f"epoch {epoch + 1}/{args.epochs}  loss {total_loss / steps_per_epoch:.4f}  "
-            f"held out {scores[0] / len(held_out):.4f}, averaged {scores[1] / len(held_out):.4f}  "
-            f"{time.monotonic() - began:.0f} s",
+            f"epoch {run.epoch}/{args.epochs}  loss {loss:.4f}  "
+            f"held out, of {len(held_out)}: {held_out_correct()}",
             flush=True,
         )
-        state = {
-            "model": model.state_dict(),
-            "average": average.state_dict(),
-            "optimizer": optimizer.state_dict(),
-            "epoch": epoch + 1,
-            "seconds": seconds,
-        }
-        torch.save(state, checkpoint.with_suffix(".tmp"))
-        os.replace(checkpoint.with_suffix(".tmp"), checkpoint)
 
-    candidates = {"last": model, "averaged": average}
-    correct = {
-        name: count_correct(m, images[held_out], labels[held_out])
-        for name, m in candidates.items()
-    }
+    correct = held_out_correct()
     chosen = max(correct, key=lambda name: correct[name])
     folded = fold_batch_norm(candidates[chosen])
     with torch.no_grad():
@@ -183,7 +192,7 @@ def main() -> None:
         "held_out_correct": correct,
         "chosen": chosen,
         "training_images": len(training),
-        "training_minutes": round(seconds / 60, 1),
+        "training_minutes": round(run.seconds / 60, 1),
         "torch": torch.__version__,
     }
     (args.out / "training.json").write_text(json.dumps(record, indent=2) + "\n")

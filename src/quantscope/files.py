@@ -24,7 +24,9 @@ def whole_file(path: Path) -> Iterator[Path]:
     """A temporary path beside `path` that becomes it when the block ends without an error."""
     check_output(path)
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+        handle, name = tempfile.mkstemp(
+            dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix
+        )
         os.close(handle)
     except OSError as error:
         raise QuantscopeError(f"Cannot write {path}: {error.strerror}") from None

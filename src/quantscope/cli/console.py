@@ -1,4 +1,4 @@
-"""What every command shares: results on stdout, progress on stderr, JSON that a machine can read."""
+"""What every command shares: results on stdout, progress on stderr, JSON for machines."""
 
 import json
 import sys

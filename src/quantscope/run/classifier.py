@@ -71,7 +71,9 @@ def open_classifier(
     return open_onnx(path, execution=execution or "runtime", int8_kernels=int8_kernels)
 
 
-def fitting_input(classifier: Classifier, data: ImageSet) -> Callable[[int, int], NDArray[np.generic]]:
+def fitting_input(
+    classifier: Classifier, data: ImageSet
+) -> Callable[[int, int], NDArray[np.generic]]:
     """A function from a range of rows to the model's input, or one clear line why there is none."""
     wanted, found = classifier.input_shape, data.images.shape[1:]
 

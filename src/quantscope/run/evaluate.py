@@ -144,7 +144,10 @@ class PairedDelta:
     @property
     def changed(self) -> NDArray[np.int64]:
         """Indices, in the full set, of the images that the two put into different classes."""
-        return self.first.indices[self.first.predictions != self.second.predictions]
+        indices: NDArray[np.int64] = self.first.indices[
+            self.first.predictions != self.second.predictions
+        ]
+        return indices
 
     @property
     def gained(self) -> NDArray[np.int64]:
@@ -158,8 +161,9 @@ class PairedDelta:
 
     @staticmethod
     def _only(one: Evaluation, other: Evaluation) -> NDArray[np.int64]:
-        mask = (one.predictions == one.labels) & (other.predictions != other.labels)
-        return one.indices[mask]
+        only_one = (one.predictions == one.labels) & (other.predictions != other.labels)
+        indices: NDArray[np.int64] = one.indices[only_one]
+        return indices
 
     def to_dict(self) -> dict[str, Any]:
         agreement = self.agreement
@@ -176,7 +180,7 @@ class PairedDelta:
             "neither_correct": agreement.neither,
             "gained": self.gained.tolist(),
             "lost": self.lost.tolist(),
-            "changed": int(len(self.changed)),
+            "changed": len(self.changed),
         }
 
 

@@ -9,7 +9,13 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from quantscope.errors import BadModelError
-from quantscope.model.onnx_file import OnnxFile, classifier_input, ends_in_softmax, load_onnx
+from quantscope.model.onnx_file import (
+    OnnxFile,
+    TensorSpec,
+    classifier_input,
+    ends_in_softmax,
+    load_onnx,
+)
 from quantscope.run.classifier import Classifier, Execution
 
 INT8_OPTION = "session.qdqisint8allowed"
@@ -39,7 +45,7 @@ def open_onnx(
     images = classifier_input(file)
     session = _session(file, session_options(execution, int8_kernels=int8_kernels))
     output = session.get_outputs()[0].name
-    batch, *shape = images.shape
+    batch, *shape = images.shape or ("N",)
     option = {None: "platform default", True: "1", False: "0"}[int8_kernels]
 
     def run(batch_of_images: NDArray[np.generic]) -> NDArray[np.floating]:
@@ -54,7 +60,7 @@ def open_onnx(
         digest=file.digest,
         execution=execution,
         input_shape=tuple(d if isinstance(d, int) else None for d in shape),
-        input_dtype=np.dtype(images.dtype),
+        input_dtype=_numpy_type(images, path.name),
         gives_probabilities=ends_in_softmax(file),
         run=run,
         fixed_batch=batch if isinstance(batch, int) else None,
@@ -72,6 +78,16 @@ def _session(file: OnnxFile, options: ort.SessionOptions) -> ort.InferenceSessio
         return ort.InferenceSession(str(file.path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's exceptions share no base class of their own
         raise BadModelError(f"onnxruntime cannot run {file.path.name}: {_reason(error)}") from None
+
+
+def _numpy_type(images: TensorSpec, model: str) -> np.dtype[np.generic]:
+    try:
+        return np.dtype(images.element_type)
+    except TypeError:
+        raise BadModelError(
+            f"The input {images.name!r} of {model} is {images.element_type}, which images cannot "
+            f"be given in; the usual ones are float32 and uint8"
+        ) from None
 
 
 def _reason(error: Exception) -> str:

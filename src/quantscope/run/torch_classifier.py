@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.run.classifier import Classifier
-from quantscope.zoo import read_safetensors, torch_resnet8
+from quantscope.zoo import build_torch, read_safetensors
 
 
 def open_torch(path: Path) -> Classifier:
     """ResNet8 from its weights, executed eagerly: the arithmetic that the module states."""
-    module = torch_resnet8(read_safetensors(path))
+    module = build_torch(read_safetensors(path))
     import torch
 
     def run(images: NDArray[np.generic]) -> NDArray[np.floating]:

@@ -1,14 +1,14 @@
 """ResNet8, the MLPerf Tiny image classifier: its definition, its weights and its three forms.
 
-PyTorch is needed only for `torch_resnet8`.
+PyTorch is needed only for `build_torch`.
 """
 
 from quantscope.zoo.architecture import CONVOLUTIONS, ConvSpec, Weights, check_weights
 from quantscope.zoo.bundled import (
+    build_torch,
     bundled_models,
     find_model,
     read_safetensors,
-    torch_resnet8,
     write_onnx,
     write_safetensors,
 )
@@ -20,12 +20,12 @@ __all__ = [
     "ConvSpec",
     "Weights",
     "build_onnx",
+    "build_torch",
     "bundled_models",
     "check_weights",
     "find_model",
     "read_keras",
     "read_safetensors",
-    "torch_resnet8",
     "write_onnx",
     "write_safetensors",
 ]

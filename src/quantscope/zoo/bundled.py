@@ -63,7 +63,7 @@ def _written(path: Path, content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def torch_resnet8(weights: Weights) -> "ResNet8":
+def build_torch(weights: Weights) -> "ResNet8":
     """The network in PyTorch with these weights, in evaluation mode."""
     try:
         import torch

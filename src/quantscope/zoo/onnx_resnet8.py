@@ -1,5 +1,7 @@
 """ResNet8's weights as an ONNX model, built node by node so that every name reads well."""
 
+from typing import Any
+
 import onnx
 from onnx import helper, numpy_helper
 
@@ -17,7 +19,7 @@ class _Graph:
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: list[onnx.TensorProto] = []
 
-    def node(self, name: str, op: str, *inputs: str, output: str = "", **attributes: object) -> str:
+    def node(self, name: str, op: str, *inputs: str, output: str = "", **attributes: Any) -> str:
         output = output or f"{name}.out"
         self.nodes.append(helper.make_node(op, list(inputs), [output], name=name, **attributes))
         return output

@@ -54,7 +54,8 @@ class Stack(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.norm2(self.conv2(self.relu1(self.norm1(self.conv1(x)))))
-        return self.relu2(self.shortcut(x) + y)
+        out: Tensor = self.relu2(self.shortcut(x) + y)
+        return out
 
 
 class ResNet8(nn.Module):
@@ -78,7 +79,8 @@ class ResNet8(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = self.stem_relu(self.stem_norm(self.stem(x)))
         x = self.stack3(self.stack2(self.stack1(x)))
-        return self.head(torch.flatten(self.pool(x), 1))
+        logits: Tensor = self.head(torch.flatten(self.pool(x), 1))
+        return logits
 
 
 def fold_batch_norm(model: ResNet8) -> ResNet8:

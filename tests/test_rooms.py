@@ -1,0 +1,96 @@
+"""The rules of docs/architecture.md about who may import whom."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "quantscope"
+
+# A room may import only rooms of a lower rank, and itself.
+RANKS = {
+    "errors": 0,
+    "progress": 0,
+    "files": 1,
+    "arithmetic": 2,
+    "model": 3,
+    "data": 4,
+    "zoo": 4,
+    "quantize": 5,
+    "edit": 5,
+    "run": 6,
+    "study": 7,
+    "report": 8,
+    "app": 9,
+    "cli": 9,
+}
+TORCH_MODULES = {
+    "zoo/torch_resnet8.py",
+    "zoo/bundled.py",
+    "quantize/pt2e.py",
+    "quantize/pt2e_quantizer.py",
+    "model/torch_reader.py",
+}
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+
+def room_of(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+def imports_of(path: Path, *, only_at_import: bool = False) -> set[str]:
+    """Modules imported anywhere in the file, or only those that loading the file imports."""
+    found: set[str] = set()
+
+    def visit(node: ast.AST) -> None:
+        deferred = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        type_checking = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        if only_at_import and (deferred or type_checking):
+            return
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            found.update(names if node.module == "quantscope" else [node.module or ""])
+        for child in ast.iter_child_nodes(node):
+            visit(child)
+
+    visit(ast.parse(path.read_text()))
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(SOURCE).as_posix())
+def test_imports_run_one_way(path: Path) -> None:
+    room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    if room.startswith("__"):
+        return
+    assert room in RANKS, f"{room} is not a room of docs/architecture.md"
+    for module in imports_of(path):
+        target = room_of(module) if module.startswith("quantscope") else None
+        if target in (None, room, "__version__"):
+            continue
+        assert RANKS[target] < RANKS[room], f"{room} must not import {target} ({module})"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(SOURCE).as_posix())
+def test_frameworks_stay_in_their_rooms(path: Path) -> None:
+    name = path.relative_to(SOURCE).as_posix()
+    frameworks = {module.split(".")[0] for module in imports_of(path)}
+    if frameworks & {"torch", "torchao"}:
+        assert name in TORCH_MODULES or name.startswith("run/torch_"), f"{name} imports torch"
+    if "marimo" in frameworks:
+        assert name.startswith("app/"), f"{name} imports marimo"
+    if name.startswith("arithmetic/"):
+        own = {"numpy", "ml_dtypes", "quantscope"}
+        assert frameworks <= own | set(sys.stdlib_module_names), f"{name} is not NumPy only"
+
+
+@pytest.mark.parametrize("module", ["quantscope", "quantscope.cli", "quantscope.run"])
+def test_importing_loads_no_heavy_framework(module: str) -> None:
+    code = f"import sys, {module}; print(*{{'torch', 'marimo', 'matplotlib'}} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
