@@ -58,9 +58,7 @@ def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
         )
     try:
         with np.load(path, allow_pickle=False) as archive:
-            wanted = [key for key in archive.files if key in ("images", "labels", "class_names")]
-            others = dict.fromkeys(set(archive.files) - set(wanted), np.empty(0))
-            return {key: archive[key] for key in wanted} | others
+            return {key: _array(archive, key) for key in archive.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, MemoryError) as error:
         if "allow_pickle" in str(error):
             raise BadDataError(
@@ -69,6 +67,15 @@ def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
             ) from None
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise BadDataError(f"{path} cannot be read ({reason}); write it anew") from None
+
+
+def _array(archive: "np.lib.npyio.NpzFile", key: str) -> npt.NDArray[Any]:
+    if key not in ("images", "labels", "class_names"):
+        return np.empty(0)  # only its name may be needed, in an error
+    array: npt.NDArray[Any] | bytes = archive[key]
+    if isinstance(array, bytes):  # what NumPy gives for a member that is no array
+        raise ValueError(f"'{key}' in it is not a NumPy array")  # noqa: TRY004
+    return array
 
 
 def _check_labels(path: Path, labels: npt.NDArray[Any], count: int) -> None:

@@ -1,0 +1,175 @@
+import zipfile
+
+import numpy as np
+import pytest
+
+from quantscope.data import load, load_npz
+from quantscope.errors import BadDataError
+
+HOW = "np.savez(path, images=images, labels=labels)"
+
+
+def test_images_come_back_as_they_are(tmp_path):
+    images = np.random.default_rng(0).normal(size=(5, 7, 4, 1)).astype(np.float32)
+    path = tmp_path / "mine.npz"
+    np.savez_compressed(path, images=images, labels=np.array([2, 0, 1, 1, 2], np.uint8))
+    loaded = load(str(path))
+    assert loaded.name == "mine.npz"
+    assert loaded.layout == "as-is"
+    assert loaded.images.dtype == np.float32
+    assert np.array_equal(loaded.images, images)
+    assert loaded.labels.dtype == np.int64
+    assert loaded.indices.tolist() == [0, 1, 2, 3, 4]
+    assert loaded.class_counts() == {"0": 1, "1": 2, "2": 2}
+    assert len(loaded.digest) == 64
+
+
+def test_class_names_are_used_when_given(tmp_path):
+    path = tmp_path / "named.npz"
+    np.savez(path, images=np.zeros((2, 3)), labels=[1, 0], class_names=["no", "yes", "never"])
+    assert load_npz(path).class_counts() == {"no": 1, "yes": 1, "never": 0}
+
+
+def _line(path) -> str:
+    with pytest.raises(BadDataError) as caught:
+        load_npz(path)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_missing_file(tmp_path):
+    path = tmp_path / "none.npz"
+    assert _line(path) == f"There is no file {path}; give a .npz file with images and labels"
+
+
+def test_folder(tmp_path):
+    assert _line(tmp_path) == f"{tmp_path} is a folder; give a .npz file with images and labels"
+
+
+@pytest.mark.parametrize("content", [b"", b"not a zip", b"\x93NUMPY\x01\x00"])
+def test_not_an_npz(tmp_path, content):
+    path = tmp_path / "wrong.npz"
+    path.write_bytes(content)
+    assert _line(path) == (f"{path} is not a .npz file, or is cut short; write one with: {HOW}")
+
+
+def test_truncated(tmp_path):
+    path = tmp_path / "cut.npz"
+    np.savez(path, images=np.zeros((9, 3, 8, 8)), labels=np.zeros(9, int))
+    path.write_bytes(path.read_bytes()[:-30])
+    assert _line(path).startswith(f"{path} is not a .npz file, or is cut short")
+
+
+def test_damaged_inside(tmp_path):
+    path = tmp_path / "damaged.npz"
+    np.savez(path, images=np.zeros((9, 3, 8, 8)), labels=np.zeros(9, int))
+    content = bytearray(path.read_bytes())
+    content[1000] ^= 0xFF
+    path.write_bytes(content)
+    assert _line(path) == (
+        f"{path} cannot be read (Bad CRC-32 for file 'images.npy'); write it anew"
+    )
+
+
+def test_zip_of_something_else(tmp_path):
+    path = tmp_path / "zip.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("images.npy", b"text")
+        archive.writestr("labels.npy", b"text")
+    assert _line(path) == (
+        f"{path} cannot be read ('images' in it is not a NumPy array); write it anew"
+    )
+
+
+def test_lacking_arrays(tmp_path):
+    path = tmp_path / "keys.npz"
+    np.savez(path, x=np.zeros(3), labels=np.zeros(3, int))
+    assert _line(path) == f"{path} has no array 'images', only: labels, x; save it with: {HOW}"
+    np.savez(path, images=np.zeros((3, 2)))
+    assert _line(path) == f"{path} has no array 'labels', only: images; save it with: {HOW}"
+
+
+@pytest.mark.parametrize(
+    ("images", "labels", "text"),
+    [
+        (np.zeros((3, 2)), np.zeros(4, int), "{path} has 3 images but 4 labels"),
+        (np.zeros((0, 2)), np.zeros(0, int), "{path} has no images in it; at least one is needed"),
+        (
+            np.zeros((2, 2)),
+            np.zeros(2),
+            "The labels in {path} are float64; they must be integers (class numbers from 0)",
+        ),
+        (
+            np.zeros((2, 2)),
+            np.array([True, False]),
+            "The labels in {path} are bool; they must be integers (class numbers from 0)",
+        ),
+        (
+            np.zeros((2, 2)),
+            np.eye(2, 10, dtype=int),
+            "The labels in {path} have shape [2, 10]; they must be one class number an image, "
+            "shape [N] (of one-hot labels take argmax(axis=1))",
+        ),
+        (
+            np.zeros((2, 2)),
+            np.array([0, -1]),
+            "The labels in {path} run from -1 to 0; class numbers are 0 to 65,535",
+        ),
+        (
+            np.zeros((2, 2)),
+            np.array([0, 2**63], np.uint64),
+            "The labels in {path} run from 0 to 9223372036854775808; class numbers are 0 to 65,535",
+        ),
+        (
+            np.array(["a", "b"]),
+            np.zeros(2, int),
+            "The images in {path} are <U1 [2]; they must be numbers of shape [N, ...]",
+        ),
+        (
+            np.float32(1),
+            np.zeros(2, int),
+            "The images in {path} are float32 []; they must be numbers of shape [N, ...]",
+        ),
+    ],
+)
+def test_arrays_that_do_not_fit_get_one_clear_line(tmp_path, images, labels, text):
+    path = tmp_path / "bad.npz"
+    np.savez(path, images=images, labels=labels)
+    assert _line(path) == text.format(path=path)
+
+
+def test_class_names_that_do_not_fit(tmp_path):
+    path = tmp_path / "names.npz"
+    np.savez(path, images=np.zeros((2, 2)), labels=[0, 4], class_names=["a", "b"])
+    assert _line(path) == (
+        f"The class_names in {path} are <U1 [2]; they must be at least 5 strings, shape [classes]"
+    )
+
+
+class _Hostile:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (open, (str(self.path), "w"))
+
+
+def test_pickled_objects_are_refused_and_not_run(tmp_path):
+    path, trace = tmp_path / "pickled.npz", tmp_path / "trace"
+    np.savez(path, images=np.array([_Hostile(trace)], dtype=object), labels=np.zeros(1, int))
+    assert _line(path) == (
+        f"{path} holds Python objects, which are not read because they can run code; "
+        "save plain arrays of numbers"
+    )
+    assert not trace.exists()
+
+
+def test_absurd_array_size_is_not_believed(tmp_path):
+    path = tmp_path / "absurd.npz"
+    header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (1000000000000000,), }"
+    header += b" " * (117 - len(header)) + b"\n"
+    with zipfile.ZipFile(path, "w") as archive:
+        content = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+        archive.writestr("images.npy", content)
+        archive.writestr("labels.npy", content)
+    assert _line(path).startswith(f"{path} cannot be read (")
