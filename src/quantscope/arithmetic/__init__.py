@@ -1,5 +1,14 @@
-"""What the numbers do: quantizing, exact integer operators, accumulators. NumPy only."""
+"""What the numbers do: quantizing, exact integer operators, accumulators. NumPy only.
 
+Accumulators come apart from their requantization, so that every integer can be shown.
+"""
+
+from quantscope.arithmetic.accumulator import (
+    AccumulatorBound,
+    accumulator_bits,
+    accumulator_bits_bound,
+    bias_headroom_bits,
+)
 from quantscope.arithmetic.affine import (
     ClippedFraction,
     clipped_fraction,
@@ -10,6 +19,16 @@ from quantscope.arithmetic.affine import (
     range_from_params,
     rounding_error,
 )
+from quantscope.arithmetic.integer import (
+    conv_accumulator,
+    conv_integer,
+    matmul_accumulator,
+    matmul_integer,
+    qgemm,
+    qlinear_add,
+    qlinear_conv,
+    qlinear_matmul,
+)
 from quantscope.arithmetic.params import (
     DTYPE_NAMES,
     QuantParams,
@@ -19,21 +38,75 @@ from quantscope.arithmetic.params import (
     limits,
     storage_dtype,
 )
+from quantscope.arithmetic.pooling import (
+    pool_accumulator,
+    qlinear_average_pool,
+    qlinear_global_average_pool,
+)
+from quantscope.arithmetic.requantize import (
+    fixed_point_multiplier,
+    int32_overflow_count,
+    multiply_by_quantized_multiplier,
+    requantization_multiplier,
+    requantize,
+    wrap_int32,
+)
+from quantscope.arithmetic.saturating import (
+    Saturation,
+    avx2_qlinear_add,
+    conv_saturates,
+    conv_saturation,
+    count_saturations,
+    matmul_saturation,
+    saturating_conv_accumulator,
+    saturating_matmul_accumulator,
+)
+from quantscope.arithmetic.window import ConvAttributes
 
 __all__ = [
     "DTYPE_NAMES",
+    "AccumulatorBound",
     "ClippedFraction",
+    "ConvAttributes",
     "QuantParams",
+    "Saturation",
+    "accumulator_bits",
+    "accumulator_bits_bound",
+    "avx2_qlinear_add",
+    "bias_headroom_bits",
     "bits_of",
     "clipped_fraction",
     "clipping_error",
+    "conv_accumulator",
+    "conv_integer",
+    "conv_saturates",
+    "conv_saturation",
+    "count_saturations",
     "dequantize",
     "dtype_name",
+    "fixed_point_multiplier",
+    "int32_overflow_count",
     "is_integer_type",
     "limits",
+    "matmul_accumulator",
+    "matmul_integer",
+    "matmul_saturation",
+    "multiply_by_quantized_multiplier",
     "params_from_range",
+    "pool_accumulator",
+    "qgemm",
+    "qlinear_add",
+    "qlinear_average_pool",
+    "qlinear_conv",
+    "qlinear_global_average_pool",
+    "qlinear_matmul",
     "quantize",
     "range_from_params",
+    "requantization_multiplier",
+    "requantize",
     "rounding_error",
+    "saturating_conv_accumulator",
+    "saturating_matmul_accumulator",
     "storage_dtype",
+    "wrap_int32",
 ]
