@@ -1,7 +1,10 @@
+import runpy
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import quantscope.data
 from quantscope.data import digest_of, load, load_calibration_pool, load_sample
@@ -130,3 +133,20 @@ def test_load_says_what_it_knows():
         str(caught.value)
         == "There is no data 'simple'; give sample, full or the path of a .npz file"
     )
+
+
+@pytest.mark.slow
+def test_the_tool_makes_the_bundle_again(tmp_path, monkeypatch):
+    monkeypatch.delenv("QUANTSCOPE_CACHE")
+    path = Path(__file__).parents[2] / "tools" / "bundle_sample.py"
+    tool = runpy.run_path(str(path))
+    bundled = quantscope.data.sample.files("quantscope.data") / "bundled"
+    for split, images in (("test", load_sample()), ("train", load_calibration_pool())):
+        try:
+            tool["bundle"](split, images.name, folder=tmp_path)
+        except BadDataError as error:
+            pytest.skip(str(error))
+        made = (tmp_path / f"{images.name}.json").read_text()
+        assert made == (bundled / f"{images.name}.json").read_text()
+        with Image.open(tmp_path / f"{images.name}.png") as picture:
+            assert np.array_equal(images_from_sheet(np.asarray(picture)), images.images)
