@@ -2,12 +2,14 @@
 
 import sys
 
-import click
 import typer
 
 from quantscope.cli import data, evaluate, import_keras
 from quantscope.cli.console import messages
 from quantscope.errors import QuantscopeError
+
+# typer carries its own copy of click, whose errors it does not re-export; this is their base.
+UsageError = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
     name="quantscope",
@@ -39,11 +41,13 @@ def main() -> None:
     except QuantscopeError as error:
         messages.print(f"quantscope: {error}", markup=False)
         code = 2
-    except click.UsageError as error:
-        hint = f" See: {error.ctx.command_path} --help" if error.ctx else ""
-        messages.print(f"quantscope: {error.format_message().rstrip()}{hint}", markup=False)
+    except UsageError as error:
+        context = getattr(error, "ctx", None)
+        hint = f" See: {context.command_path} --help" if context else ""
+        text = getattr(error, "format_message", error.__str__)().rstrip(". ")
+        messages.print(f"quantscope: {text}.{hint}", markup=False)
         code = 2
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         messages.print("quantscope: stopped", markup=False)
         code = 130
     sys.exit(code)

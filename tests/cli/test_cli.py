@@ -1,0 +1,144 @@
+"""The command line as a person meets it: real processes, exit codes, one line for bad input."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+
+
+def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "quantscope", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "100", **environment},
+    )
+
+
+def refused(*arguments: object, **environment: str) -> str:
+    """The one line that bad input gets."""
+    done = run(*arguments, **environment)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith("quantscope: ")
+    return done.stderr
+
+
+COMMANDS = [("evaluate",), ("import-keras",), ("data", "fetch"), ("data", "info")]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_is_documented_with_an_example(command: tuple[str, ...]) -> None:
+    done = run(*command, "--help")
+    assert done.returncode == 0
+    assert f"Example: quantscope {' '.join(command)}" in " ".join(done.stdout.split())
+
+
+def test_help_names_every_command() -> None:
+    done = run("--help")
+    assert done.returncode == 0
+    assert all(command[0] in done.stdout for command in COMMANDS)
+
+
+def test_evaluate_prints_json_and_nothing_else() -> None:
+    done = run("evaluate", "resnet8", "--images", 100, "--json")
+    assert done.returncode == 0
+    assert done.stderr == ""
+    result = json.loads(done.stdout)
+    keys = (
+        "model digest execution data images correct accuracy loss interval_95 per_class confusion"
+    )
+    assert set(keys.split()) <= result.keys()
+    assert result["images"] == sum(map(sum, result["confusion"])) == 100
+    assert result["accuracy"] == result["correct"] / 100
+    assert result["interval_95"][0] < result["accuracy"] < result["interval_95"][1]
+    assert result["per_class"][0].keys() == {"name", "correct", "total", "accuracy"}
+
+
+def test_evaluate_against_itself_has_no_flips() -> None:
+    done = run("evaluate", "resnet8", "--against", "resnet8", "--images", 50, "--json")
+    against = json.loads(done.stdout)["against"]
+    assert (against["delta"], against["gained"], against["lost"]) == (0.0, [], [])
+    assert against["p_value"] == 1.0
+
+
+def test_evaluate_shows_what_it_measured() -> None:
+    done = run("evaluate", "resnet8", "--images", 100, "--execution", "reference")
+    assert "reference execution" in done.stdout
+    assert "of 100 images of cifar10-test-sample" in done.stdout
+    assert "airplane" in done.stdout
+
+
+def test_import_keras_writes_both_forms(shared_folder: Path, tmp_path: Path) -> None:
+    source = shared_folder / "mlperf-tiny" / "pretrainedResnet.h5"
+    model, weights = tmp_path / "r.onnx", tmp_path / "r.safetensors"
+    done = run("import-keras", source, "-o", model, "--torch", weights, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["onnx"] == str(model)
+    assert json.loads(run("evaluate", model, "--images", 50, "--json").stdout)["images"] == 50
+    assert json.loads(run("evaluate", weights, "--images", 50, "--json").stdout)["images"] == 50
+
+
+@pytest.fixture
+def truncated(random_resnet8: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "cut.onnx"
+    path.write_bytes(random_resnet8.read_bytes()[:200_000])
+    return path
+
+
+def test_bad_models_get_one_line(truncated: Path, tmp_path: Path) -> None:
+    assert "No file nowhere.onnx" in refused("evaluate", "nowhere.onnx")
+    text = tmp_path / "text.onnx"
+    text.write_text("hello there\n")
+    assert "is not an ONNX model" in refused("evaluate", text)
+    assert "cut short or damaged" in refused("evaluate", truncated)
+    assert "is a folder" in refused("evaluate", tmp_path)
+
+
+def test_a_model_onnxruntime_cannot_run_gets_one_line(random_resnet8: Path, tmp_path: Path) -> None:
+    model = onnx.load(random_resnet8)
+    model.graph.node[0].op_type = "Nonsense"
+    path = tmp_path / "nonsense.onnx"
+    onnx.save(model, path)
+    assert "Nonsense" in refused("evaluate", path)
+
+
+def test_bad_options_get_one_line(tmp_path: Path) -> None:
+    assert "--images 0 is not possible" in refused("evaluate", "resnet8", "--images", 0)
+    assert "has 1000" in refused("evaluate", "resnet8", "--images", 2000)
+    assert "No such option" in refused("evaluate", "resnet8", "--imagse", 3)
+    assert "Missing argument" in refused("evaluate")
+    assert "at least one image" in refused("evaluate", "resnet8", "--batch", 0)
+    assert "No such command" in refused("evalute")
+
+
+def test_bad_data_gets_one_line(tmp_path: Path) -> None:
+    assert "nowhere.npz" in refused("evaluate", "resnet8", "--data", tmp_path / "nowhere.npz")
+    empty = {"QUANTSCOPE_CACHE": str(tmp_path)}
+    assert "quantscope data fetch" in refused("evaluate", "resnet8", "--data", "full", **empty)
+
+
+def test_output_paths_that_cannot_be_written_get_one_line(
+    shared_folder: Path, tmp_path: Path
+) -> None:
+    source = shared_folder / "mlperf-tiny" / "pretrainedResnet.h5"
+    assert "is a folder" in refused("import-keras", source, "-o", tmp_path)
+    missing = tmp_path / "no" / "r.onnx"
+    assert "There is no folder" in refused("import-keras", source, "-o", missing)
+
+
+def test_without_torch_a_line_says_how_to_install_it(tmp_path: Path) -> None:
+    # A folder on the path whose `torch` is missing, as for a person who did not ask for the extra.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nsys.modules['torch'] = None\nsys.modules['torchao'] = None\n"
+    )
+    line = refused("evaluate", "resnet8-torch", PYTHONPATH=str(tmp_path))
+    assert "pip install 'quantscope[torch]'" in line
+    done = run("evaluate", "resnet8", "--images", 10, "--json", PYTHONPATH=str(tmp_path))
+    assert done.returncode == 0, done.stderr
