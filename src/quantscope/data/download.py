@@ -58,6 +58,8 @@ def _fill(archive: Archive, part: Path, *, progress: Progress, timeout_s: float)
         except _NetworkError as error:
             complaint = str(error)
         if part.stat().st_size <= before:
+            if not before:
+                part.unlink()
             raise DownloadFailedError(f"{archive.url} could not be downloaded ({complaint})")
 
 

