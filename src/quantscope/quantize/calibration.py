@@ -1,0 +1,180 @@
+"""Ranges of a float ONNX model's tensors over calibration images, in memory that stays the same.
+
+onnxruntime keeps every tensor of every image until it makes its histograms. Fed in chunks it
+merges histograms instead, and the merged ones are others: their bins come from the first chunk.
+Here the images are run twice: once for each tensor's extremes, once to count into bins that are
+placed by those extremes. Counts add up exactly, so the ranges are those that onnxruntime finds
+when it is given everything at once.
+"""
+
+import contextlib
+import io
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import onnxruntime as ort
+from numpy.typing import NDArray
+from onnxruntime.quantization.calibrate import (
+    CalibrationMethod,
+    HistogramCollector,
+    TensorData,
+    TensorsData,
+    create_calibrator,
+)
+
+from quantscope.errors import BadModelError
+from quantscope.progress import Progress, silent
+from quantscope.quantize.config import PtqConfig
+
+Array = NDArray[Any]
+METHODS = {
+    "minmax": CalibrationMethod.MinMax,
+    "entropy": CalibrationMethod.Entropy,
+    "percentile": CalibrationMethod.Percentile,
+}
+QUANTIZED_BINS = 128  # onnxruntime's own number for entropy
+
+
+@dataclass(frozen=True)
+class Extremes:
+    """Of all values that a tensor had; `count` is how many values there were."""
+
+    lowest: Array
+    highest: Array
+    smallest_magnitude: Array
+    count: int
+
+    def merged(self, other: "Extremes") -> "Extremes":
+        if 0 in (self.count, other.count):
+            return self if self.count else other
+        return Extremes(
+            lowest=np.minimum(self.lowest, other.lowest),
+            highest=np.maximum(self.highest, other.highest),
+            smallest_magnitude=np.minimum(self.smallest_magnitude, other.smallest_magnitude),
+            count=self.count + other.count,
+        )
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """`data` is what `quantize_static` takes; `extremes` is what was seen."""
+
+    data: TensorsData
+    extremes: dict[str, Extremes]
+
+
+def tensor_ranges(
+    model: Path,
+    config: PtqConfig,
+    batches: Callable[[], Iterator[dict[str, Array]]],
+    *,
+    images: int,
+    progress: Progress = silent,
+) -> Ranges:
+    """The range of every float tensor. `batches` is called once a pass."""
+    method = METHODS[config.calibration or "minmax"]
+    with tempfile.TemporaryDirectory(prefix="quantscope-") as folder:
+        calibrator = create_calibrator(
+            model, None, str(Path(folder) / "augmented.onnx"), METHODS["entropy"]
+        )
+        names = sorted(calibrator.tensors_to_calibrate)
+        session = calibrator.infer_session
+        passes = 1 if method is CalibrationMethod.MinMax else 2
+        tell = _Counter(progress, images * passes)
+
+        def tensors() -> Iterator[dict[str, Array]]:
+            for feed in batches():
+                yield dict(zip(names, _run(session, names, feed), strict=True))
+                tell(len(next(iter(feed.values()))))
+
+        extremes = _extremes(tensors())
+        if method is CalibrationMethod.MinMax:
+            found = {name: (e.lowest, e.highest) for name, e in extremes.items()}
+        else:
+            found = _histogram_ranges(tensors(), extremes, config)
+    data = {
+        n: TensorData(lowest=np.array(lo), highest=np.array(hi)) for n, (lo, hi) in found.items()
+    }
+    return Ranges(data=TensorsData(method, data), extremes=extremes)
+
+
+class _Counter:
+    def __init__(self, progress: Progress, total: int):
+        self.progress, self.total, self.done = progress, total, 0
+        progress("Calibrating", 0, total)
+
+    def __call__(self, images: int) -> None:
+        self.done += images
+        self.progress("Calibrating", self.done, self.total)
+
+
+def _run(session: ort.InferenceSession, names: list[str], feed: dict[str, Array]) -> list[Array]:
+    try:
+        return list(session.run(names, feed))
+    except Exception as error:  # onnxruntime's exceptions share no base class of their own
+        reason = str(error).strip().splitlines()[0]
+        raise BadModelError(f"The float model failed while it was calibrated: {reason}") from None
+
+
+def _extremes(batches: Iterator[dict[str, Array]]) -> dict[str, Extremes]:
+    found: dict[str, Extremes] = {}
+    for batch in batches:
+        for name, values in batch.items():
+            seen = _extremes_of(name, values)
+            found[name] = found[name].merged(seen) if name in found else seen
+    return found
+
+
+def _extremes_of(name: str, values: Array) -> Extremes:
+    if not values.size:
+        zero = np.zeros((), values.dtype)
+        return Extremes(zero, zero, zero, 0)
+    if not np.isfinite(values).all():
+        raise BadModelError(
+            f"Tensor '{name}' has infinite or NaN values for a calibration image, so it has no "
+            "range; check the float model and the images"
+        )
+    return Extremes(values.min(), values.max(), np.abs(values).min(), values.size)
+
+
+def _histogram_ranges(
+    batches: Iterator[dict[str, Array]], extremes: dict[str, Extremes], config: PtqConfig
+) -> dict[str, tuple[Array, Array]]:
+    symmetric = config.calibration == "percentile"  # it takes the percentile of magnitudes
+    collector = HistogramCollector(
+        method=config.calibration,
+        symmetric=symmetric,
+        num_bins=config.histogram_bins,
+        num_quantized_bins=QUANTIZED_BINS,
+        percentile=config.percentile,
+        scenario="same",
+    )
+    bins = config.histogram_bins or 0
+    filled = {name: found for name, found in extremes.items() if found.count}
+    span = {name: _span(found, magnitudes=symmetric) for name, found in filled.items()}
+    counts: dict[str, Array] = {}
+    edges: dict[str, Array] = {}
+    for batch in batches:
+        for name, values in ((name, values) for name, values in batch.items() if name in span):
+            seen = np.abs(values.ravel()) if symmetric else values.ravel()
+            # Not Python floats: the bins' edges must have the tensor's own precision.
+            low, high = cast(tuple[float, float], span[name])
+            count, edges[name] = np.histogram(seen, bins, range=(low, high))
+            counts[name] = counts[name] + count if name in counts else count
+    for name, e in filled.items():
+        shape = (counts[name], edges[name].astype(e.lowest.dtype), e.lowest, e.highest)
+        collector.histogram_dict[name] = (*shape, span[name][1])
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints as it goes
+        result = collector.compute_collection_result()
+    found = {name: (values[0], values[1]) for name, values in result.items()}
+    return {name: found.get(name, (e.lowest, e.highest)) for name, e in extremes.items()}
+
+
+def _span(extremes: Extremes, *, magnitudes: bool) -> tuple[Array, Array]:
+    """Where the bins begin and end; the same as onnxruntime's for all images at once."""
+    largest = np.maximum(np.abs(extremes.lowest), np.abs(extremes.highest))
+    return (extremes.smallest_magnitude if magnitudes else -largest), largest

@@ -1,0 +1,79 @@
+"""What a quantization gives back, and the provenance that its model carries."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from quantscope import __version__
+from quantscope.data import ImageSet
+from quantscope.quantize.config import PtqConfig
+
+PROVENANCE_KEY = "quantscope.provenance"
+"""Of an ONNX file's metadata and of a .pt2 file's extra files; its value is JSON."""
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A quantized model on disk. `warnings` name quantizers that calibration says little about."""
+
+    path: Path
+    digest: str
+    size_bytes: int
+    config: PtqConfig
+    provenance: Mapping[str, Any] = field(repr=False)
+    warnings: tuple[str, ...] = ()
+    onnx_path: Path | None = None
+    onnx_digest: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        result = {
+            "path": str(self.path),
+            "digest": self.digest,
+            "size_bytes": self.size_bytes,
+            "label": self.config.label(),
+            "warnings": list(self.warnings),
+            "provenance": dict(self.provenance),
+        }
+        if self.onnx_path:
+            result |= {"onnx": str(self.onnx_path), "onnx_digest": self.onnx_digest}
+        return result
+
+
+def make_provenance(
+    config: PtqConfig, images: ImageSet, *, float_digest: str, packages: tuple[str, ...]
+) -> dict[str, Any]:
+    """Everything the model follows from. No time and no path: the same inputs say the same."""
+    indices = np.ascontiguousarray(images.indices, dtype="<i8")
+    return {
+        "config": config.to_dict(),
+        "label": config.label(),
+        "calibration": {
+            "set": images.name,
+            "images": len(images),
+            "digest": images.digest,
+            "indices_digest": hashlib.sha256(indices.tobytes()).hexdigest(),
+        },
+        "float_model_digest": float_digest,
+        "versions": {"quantscope": __version__} | {name: version(name) for name in packages},
+    }
+
+
+def provenance_text(provenance: Mapping[str, Any]) -> str:
+    return json.dumps(provenance, sort_keys=True, ensure_ascii=False, allow_nan=False)
+
+
+def one_value_warning(tensor: str, value: float, *, images: int) -> str:
+    return (
+        f"The quantizer of '{tensor}' saw only the value {value:g} in {images:,} calibration "
+        "images; its scale says nothing about other images"
+    )
+
+
+def no_data_warning(tensor: str) -> str:
+    return f"The quantizer of '{tensor}' saw no data in calibration; its scale means nothing"
