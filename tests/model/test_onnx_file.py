@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from graphs import FLOAT, constant, conv_relu, model, saved, value, weights
+from tiny_onnx import FLOAT, constant, conv_relu, model, saved, value, weights
 from onnx import helper
 
 from quantscope.errors import BadModelError
