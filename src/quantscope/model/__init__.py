@@ -3,6 +3,23 @@
 Nothing here executes a model, and nothing here changes one.
 """
 
+from quantscope.model.network import Edge, Layer, Network, Operand, QuantParams, QuantTensor
 from quantscope.model.onnx_file import OnnxFile, classifier_input, ends_in_softmax, load_onnx
+from quantscope.model.onnx_reader import read_onnx
+from quantscope.model.residuals import Residual, residuals
 
-__all__ = ["OnnxFile", "classifier_input", "ends_in_softmax", "load_onnx"]
+__all__ = [
+    "Edge",
+    "Layer",
+    "Network",
+    "OnnxFile",
+    "Operand",
+    "QuantParams",
+    "QuantTensor",
+    "Residual",
+    "classifier_input",
+    "ends_in_softmax",
+    "load_onnx",
+    "read_onnx",
+    "residuals",
+]

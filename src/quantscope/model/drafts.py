@@ -1,0 +1,106 @@
+"""Quantized tensors while they are being found in a file."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from quantscope.arithmetic.params import QuantParams
+from quantscope.model.network import Array
+from quantscope.model.onnx_graph import OnnxGraph, input_names
+from quantscope.model.onnx_tensors import Shape
+from quantscope.model.quant_params import read_params
+
+
+@dataclass
+class Draft:
+    """A quantized tensor while it is being found; names are those of the file."""
+
+    params: QuantParams
+    integer_names: list[str]
+    scale_name: str | None
+    zero_point_name: str | None
+    shape: Shape | None
+    float_name: str | None = None
+    dequantized_names: list[str] = field(default_factory=list)
+    follows: "Draft | None" = None
+    read_integers: Callable[[], Array] | None = None
+
+
+@dataclass
+class QuantizedValues:
+    """Drafts in the order of the file, and how to find one by the value it describes.
+
+    `absorbed` are the Q and DQ nodes that became parameters of a draft; other ones (of dynamic
+    quantization) remain layers.
+    """
+
+    drafts: list[Draft] = field(default_factory=list)
+    by_integer: dict[str, Draft] = field(default_factory=dict)
+    by_float: dict[str, list[Draft]] = field(default_factory=dict)
+    by_dequantized: dict[str, Draft] = field(default_factory=dict)
+    absorbed: set[ir.Node] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+
+
+def register(found: QuantizedValues, draft: Draft) -> None:
+    found.drafts.append(draft)
+    for name in draft.integer_names:
+        found.by_integer[name] = draft
+    if draft.float_name:
+        found.by_float.setdefault(draft.float_name, []).append(draft)
+
+
+def describe(
+    graph: OnnxGraph,
+    found: QuantizedValues,
+    integer: str,
+    scale: str,
+    zero_point: str,
+    *,
+    axis: int | None,
+    block_size: int = 0,
+) -> Draft | None:
+    """The draft of an integer value that somebody reads with this scale."""
+    kind = graph.type(integer)
+    before = found.by_integer.get(integer)
+    stored = graph.tensor(integer)
+    dtype = before.params.dtype if before else kind.dtype
+    if dtype == "unknown" and zero_point:
+        dtype = graph.type(zero_point).dtype
+    params = read_params(
+        graph,
+        tensor=integer,
+        scale=scale,
+        zero_point=zero_point,
+        dtype=dtype,
+        axis=axis,
+        block_size=block_size,
+        shape=kind.shape,
+    )
+    if params is None:
+        return None
+    if before is None:
+        draft = Draft(params, [integer], scale, zero_point or None, kind.shape)
+        if stored is not None:
+            draft.read_integers = stored.numpy
+        register(found, draft)
+        return draft
+    if before.params != params:
+        if before.follows is None:
+            found.notes.append(
+                f"{integer} is written with one scale or zero-point and read with another; "
+                "the written one is shown"
+            )
+            return before
+        before.params = params
+    if before.follows is not None:
+        before.scale_name, before.zero_point_name = scale, zero_point or None
+        before.follows = None
+    return before
+
+
+def padded_inputs(node: ir.Node, count: int) -> tuple[str, ...]:
+    """Input names, with "" for those that the node does not have."""
+    names = input_names(node)
+    return (*names, *[""] * (count - len(names)))

@@ -1,0 +1,275 @@
+"""The nouns: what a person sees of a model file, whatever its format. Nothing here can change."""
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+from typing import Any, Literal
+
+from numpy.typing import NDArray
+
+from quantscope.arithmetic.affine import dequantize
+from quantscope.arithmetic.params import QuantParams
+from quantscope.errors import BadModelError
+from quantscope.model.onnx_tensors import Shape
+
+Role = Literal["activation", "weight", "bias"]
+OperandRole = Literal["activation", "weight", "bias", "setting"]
+NetworkFormat = Literal["float", "qdq", "qoperator", "mixed", "pt2e", "torchscript"]
+AttributeValue = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
+
+Array = NDArray[Any]
+
+__all__ = [
+    "Edge",
+    "Layer",
+    "Network",
+    "Operand",
+    "QuantParams",
+    "QuantTensor",
+]
+
+
+@dataclass(frozen=True)
+class QuantTensor:
+    """One quantized tensor.
+
+    `name` is `layer.out`, `layer.weight`, `layer.bias` or the model input's name; the names in the
+    file are `float_name` (what is quantized; None if only integers are stored), `integer_names`
+    and `dequantized_names`, several where the file quantizes one tensor more than once with the
+    same parameters. `scale_name` and `zero_point_name` are the stored constants, None where the
+    parameters follow from others (a QLinearConv's bias) or a zero-point is left out.
+
+    `clips_negatives`: no negative value can be represented. `folded_relu`: it clips negatives and
+    the layer before can give some, so it does what a ReLU does. Whether there *was* a ReLU only the
+    float model can tell. `follows`: the parameters are not this tensor's own but carried over from
+    an input, because the layer only moves integers (max pooling, reshape).
+    """
+
+    name: str
+    role: Role
+    params: QuantParams
+    shape: Shape | None
+    producer: str | None
+    consumers: tuple[str, ...]
+    clips_negatives: bool
+    folded_relu: bool
+    shares_params_with: tuple[str, ...]
+    float_name: str | None
+    integer_names: tuple[str, ...]
+    dequantized_names: tuple[str, ...]
+    scale_name: str | None
+    zero_point_name: str | None
+    follows: str | None = None
+    read_integers: Callable[[], Array] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def has_data(self) -> bool:
+        """Whether the integers are in the file: weights and biases, not activations."""
+        return self.read_integers is not None
+
+    def integers(self) -> Array:
+        """The stored integers, read-only; memory-mapped where the file allows it."""
+        if self.read_integers is None:
+            raise BadModelError(
+                f"{self.name} has no stored integers: it is computed when the model runs"
+            )
+        array = self.read_integers().view()
+        array.setflags(write=False)
+        return array
+
+    def values(self) -> Array:
+        """The stored integers dequantized, as a new array."""
+        return dequantize(self.integers(), self.params)
+
+    @property
+    def stored_bytes(self) -> int | None:
+        """Bytes of the data in its quantized type; None where a dimension is unknown."""
+        return bytes_of(self.shape, self.params.bits)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One thing that a layer reads or writes, quantized (`quant`) or not.
+
+    `dtype` is the type in which it is kept, the quantized one if there is one. `source` is the
+    layer that makes it, None for a model input or a constant. A `setting` is a shape, an axis and
+    the like.
+    """
+
+    name: str
+    role: OperandRole
+    dtype: str
+    shape: Shape | None
+    source: str | None
+    quant: QuantTensor | None
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One operator as a person thinks of it.
+
+    `op_type` is that of the float operator: `Conv` for a QLinearConv; `file_op_type` is what the
+    file has. `macs` are multiply-accumulates of convolutions and matrix products, 0 for every
+    other kind, None where they cannot be counted. `weight_bytes` are the constants it reads, in
+    their quantized type, without scales. `live_bytes` is the memory of all activations that exist
+    while the layer runs: those that it reads and writes, and those that wait for a later layer,
+    each in its quantized type, none sharing memory with another.
+    """
+
+    name: str
+    op_type: str
+    file_op_type: str
+    domain: str
+    node_name: str
+    inputs: tuple[Operand, ...]
+    outputs: tuple[Operand, ...]
+    attributes: Mapping[str, AttributeValue]
+    subgraphs: tuple[str, ...]
+    macs: int | None
+    weight_bytes: int | None
+    live_bytes: int | None
+
+    @property
+    def weight(self) -> QuantTensor | None:
+        return next((o.quant for o in self.inputs if o.role == "weight" and o.quant), None)
+
+    @property
+    def bias(self) -> QuantTensor | None:
+        return next((o.quant for o in self.inputs if o.role == "bias" and o.quant), None)
+
+    @property
+    def activations(self) -> tuple[Operand, ...]:
+        """What it reads that another layer or the model's input makes."""
+        return tuple(operand for operand in self.inputs if operand.role == "activation")
+
+    @property
+    def is_quantized(self) -> bool:
+        return any(operand.quant for operand in (*self.inputs, *self.outputs))
+
+
+@dataclass(frozen=True)
+class Edge:
+    """What flows from one layer (or a model input: `source` is None) to another."""
+
+    source: str | None
+    target: str
+    operand: Operand
+
+
+@dataclass(frozen=True)
+class Network:
+    """The layers in an order in which they can run, and the quantized tensors between them.
+
+    `batch` is the number put in for a dynamic batch when MACs and bytes were counted, None if the
+    model fixes its batch. `notes` are things to know that are not errors, one line each.
+    """
+
+    path: Path
+    digest: str
+    format: NetworkFormat
+    opset: int | None
+    producer: str
+    inputs: tuple[Operand, ...]
+    outputs: tuple[Operand, ...]
+    layers: tuple[Layer, ...]
+    tensors: tuple[QuantTensor, ...]
+    batch: int | None
+    notes: tuple[str, ...]
+    metadata: Mapping[str, str]
+
+    @property
+    def is_quantized(self) -> bool:
+        return bool(self.tensors)
+
+    @property
+    def macs(self) -> int | None:
+        return total(layer.macs for layer in self.layers)
+
+    @property
+    def peak_live_bytes(self) -> int | None:
+        """Activation memory where it is largest; None while a layer's is unknown."""
+        known = [layer.live_bytes for layer in self.layers if layer.live_bytes is not None]
+        return max(known, default=0) if len(known) == len(self.layers) else None
+
+    @property
+    def weight_bytes(self) -> int | None:
+        """All constants, each counted once however many layers read it."""
+        seen = {
+            operand.quant.name if operand.quant else operand.name: operand
+            for layer in self.layers
+            for operand in layer.inputs
+            if operand.role in ("weight", "bias")
+        }
+        return total(operand_bytes(operand) for operand in seen.values())
+
+    @property
+    def edges(self) -> tuple[Edge, ...]:
+        return tuple(
+            Edge(operand.source, layer.name, operand)
+            for layer in self.layers
+            for operand in layer.activations
+        )
+
+    def layer(self, name: str) -> Layer:
+        """By its name here, or the node's name in the file."""
+        for layer in self.layers:
+            if layer.name == name:
+                return layer
+        for layer in self.layers:
+            if layer.node_name == name:
+                return layer
+        raise self._missing("layer", name, [layer.name for layer in self.layers])
+
+    def tensor(self, name: str) -> QuantTensor:
+        """By its name here, or any of its names in the file."""
+        for tensor in self.tensors:
+            if tensor.name == name:
+                return tensor
+        for tensor in self.tensors:
+            if name in (tensor.float_name, *tensor.integer_names, *tensor.dequantized_names):
+                return tensor
+        raise self._missing("quantized tensor", name, [tensor.name for tensor in self.tensors])
+
+    def to_dict(self, *, full: bool = False) -> dict[str, Any]:
+        """Plain values for JSON; see `network_to_dict`."""
+        from quantscope.model.network_json import network_to_dict
+
+        return network_to_dict(self, full=full)
+
+    def _missing(self, kind: str, name: str, known: Sequence[str]) -> BadModelError:
+        close = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+        hint = f"; closest: {', '.join(close)}" if close else ""
+        return BadModelError(
+            f"No {kind} {name!r} in {self.path.name}{hint}. "
+            f"List them with: quantscope inspect {self.path.name}"
+        )
+
+
+def bytes_of(shape: Shape | None, bits: int) -> int | None:
+    """Memory of a tensor, small types packed; None where a dimension is not a number."""
+    if shape is None:
+        return None
+    dims = [dim for dim in shape if isinstance(dim, int)]
+    return -(-prod(dims) * bits // 8) if len(dims) == len(shape) else None
+
+
+def operand_bytes(operand: Operand) -> int | None:
+    bits = dtype_bits(operand.dtype)
+    return None if bits is None else bytes_of(operand.shape, bits)
+
+
+def dtype_bits(dtype: str) -> int | None:
+    """Bits of a type by its name here; None for strings and unknown types."""
+    if dtype == "bool":
+        return 8
+    digits = dtype.lstrip("abcdefghijklmnopqrstuvwxyz").partition("e")[0]
+    return int(digits) if digits.isdecimal() else None
+
+
+def total(parts: Iterator[int | None] | Sequence[int | None]) -> int | None:
+    """The sum, or None as soon as one part is unknown."""
+    amounts = list(parts)
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if len(known) == len(amounts) else None

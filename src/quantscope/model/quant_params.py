@@ -1,0 +1,95 @@
+"""Scales and zero-points out of a file, checked against the tensor that they belong to."""
+
+import numpy as np
+
+from quantscope.arithmetic.params import DTYPE_NAMES, QuantParams
+from quantscope.errors import BadConfigError, BadModelError
+from quantscope.model.network import Array
+from quantscope.model.onnx_graph import OnnxGraph
+from quantscope.model.onnx_tensors import Shape
+
+
+def read_params(
+    graph: OnnxGraph,
+    *,
+    tensor: str,
+    scale: str,
+    zero_point: str,
+    dtype: str,
+    axis: int | None,
+    block_size: int = 0,
+    shape: Shape | None = None,
+) -> QuantParams | None:
+    """The parameters stated for `tensor`; None if they are computed when the model runs.
+
+    `axis` counts only where the scale has several values: a list of one is a single scale.
+    """
+    stored_scale = graph.array(scale)
+    stored_zero_point = graph.array(zero_point) if zero_point else None
+    if stored_scale is None or (zero_point and stored_zero_point is None):
+        return None
+    if dtype not in DTYPE_NAMES:
+        return None
+    if stored_scale.size == 1 and not block_size:
+        stored_scale = stored_scale.reshape(())
+        axis = None
+    rank = None if shape is None else len(shape)
+    if axis is not None and axis < 0 and rank is not None and rank + axis >= 0:
+        axis += rank
+    params = checked_params(
+        graph,
+        tensor=tensor,
+        scale=stored_scale,
+        zero_point=stored_zero_point,
+        dtype=dtype,
+        axis=axis,
+        block_size=block_size,
+    )
+    _check_fit(graph, tensor, params, shape)
+    return params
+
+
+def checked_params(
+    graph: OnnxGraph,
+    *,
+    tensor: str,
+    scale: Array,
+    zero_point: Array | None,
+    dtype: str,
+    axis: int | None = None,
+    block_size: int = 0,
+) -> QuantParams:
+    try:
+        return QuantParams(scale, zero_point, dtype, axis=axis, block_size=block_size)
+    except BadConfigError as error:
+        raise _wrong(graph, tensor, str(error)) from None
+
+
+def _check_fit(graph: OnnxGraph, tensor: str, params: QuantParams, shape: Shape | None) -> None:
+    """Does the scale have one value per channel, or per block?"""
+    if shape is None or params.axis is None:
+        return
+    if not -len(shape) <= params.axis < len(shape):
+        found = f"axis {params.axis} of a tensor with {len(shape)} dimensions"
+        raise _wrong(graph, tensor, f"its scales belong to {found}")
+    along = shape[params.axis]
+    if not params.block_size:
+        if isinstance(along, int) and along != params.scale.size:
+            found = f"{params.scale.size} scales for {along} channels"
+            raise _wrong(graph, tensor, f"there are {found} along axis {params.axis}")
+        return
+    if all(isinstance(dim, int) for dim in shape):
+        try:
+            params.expand(np.empty(params.scale.shape, np.bool_), tuple(map(_number, shape)))
+        except BadConfigError as error:
+            raise _wrong(graph, tensor, str(error)) from None
+
+
+def _number(dim: object) -> int:
+    assert isinstance(dim, int)
+    return dim
+
+
+def _wrong(graph: OnnxGraph, tensor: str, reason: str) -> BadModelError:
+    text = reason.removesuffix(".")
+    return BadModelError(f"The quantization of {tensor!r} in {graph.file.path} is wrong: {text}")

@@ -1,0 +1,101 @@
+"""Where branches of different scales meet: what each of them loses in the sum.
+
+An Add takes two integers of different step sizes and gives one of a third. Whatever is finer than
+the output's step is rounded away, so a branch with step s that meets an output with step t > s
+loses log2(t / s) of its bits. The same holds for a Concat, whose output has one scale for all.
+"""
+
+from dataclasses import dataclass
+from math import log2
+
+from quantscope.model.network import Layer, Network, QuantTensor
+
+_JOINS = frozenset({"Add", "Sub", "Concat"})
+_KEEPS_SCALE = frozenset({"Relu", "Clip", "LeakyRelu", "PRelu"})
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One input of a joining layer.
+
+    `bits_lost` is log2(output step / own step), 0 where the output is at least as fine;
+    `effective_bits` what remains of the type's bits. Both None if the output is not quantized.
+    """
+
+    tensor: str
+    source: str | None
+    step: float
+    bits: int
+    bits_lost: float | None
+    effective_bits: float | None
+
+
+@dataclass(frozen=True)
+class Residual:
+    """A layer that joins branches. `ratio` is the largest step over the smallest, at least 1."""
+
+    layer: str
+    op_type: str
+    branches: tuple[Branch, ...]
+    ratio: float
+    output: str | None
+    output_step: float | None
+
+    @property
+    def ratio_bits(self) -> float:
+        """log2(ratio): the bits by which the smaller branch's range falls short of the larger's."""
+        return log2(self.ratio)
+
+    @property
+    def smaller(self) -> Branch:
+        """The branch with the finer step, which has the most to lose."""
+        return min(self.branches, key=lambda branch: branch.step)
+
+
+def residuals(network: Network) -> tuple[Residual, ...]:
+    """Every Add, Sub and Concat whose branches are all quantized with one scale each."""
+    found = (_residual(network, layer) for layer in network.layers if layer.op_type in _JOINS)
+    return tuple(residual for residual in found if residual is not None)
+
+
+def _residual(network: Network, layer: Layer) -> Residual | None:
+    tensors = [operand.quant for operand in layer.activations]
+    branches = [tensor for tensor in tensors if tensor and tensor.params.is_per_tensor]
+    if len(branches) < 2 or len(branches) < len(tensors):
+        return None
+    output = _output(network, layer)
+    output_step = float(output.params.step) if output else None
+    steps = [float(tensor.params.step) for tensor in branches]
+    return Residual(
+        layer=layer.name,
+        op_type=layer.op_type,
+        branches=tuple(
+            _branch(tensor, operand.source, output_step)
+            for tensor, operand in zip(branches, layer.activations, strict=True)
+        ),
+        ratio=max(steps) / min(steps),
+        output=output.name if output else None,
+        output_step=output_step,
+    )
+
+
+def _branch(tensor: QuantTensor, source: str | None, output_step: float | None) -> Branch:
+    step, bits = float(tensor.params.step), tensor.params.bits
+    lost = None if output_step is None else max(0.0, log2(output_step / step))
+    remaining = None if lost is None else max(0.0, bits - lost)
+    return Branch(tensor.name, source, step, bits, lost, remaining)
+
+
+def _output(network: Network, layer: Layer) -> QuantTensor | None:
+    """The quantizer of the sum, also behind an activation function that is a layer of its own."""
+    for _ in network.layers:
+        if not layer.outputs:
+            return None
+        quant = layer.outputs[0].quant
+        if quant is not None:
+            return quant if quant.params.is_per_tensor else None
+        readers = [edge.target for edge in network.edges if edge.source == layer.name]
+        if len(readers) != 1 or network.layer(readers[0]).op_type not in _KEEPS_SCALE:
+            return None
+        layer = network.layer(readers[0])
+    return None
