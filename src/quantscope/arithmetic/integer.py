@@ -51,6 +51,11 @@ def conv_accumulator(
     """
     x, w = np.asarray(x), np.asarray(w)
     check_conv_shapes(x, w, attributes)
+    for what, values in (("bias", bias), ("weight zero-point", w_zero_point)):
+        if values is not None and np.size(values) not in (1, w.shape[0]):
+            raise BadModelError(
+                f"{np.size(values)} {what} values for {w.shape[0]} output channels."
+            )
     window = resolve_window(x.shape[2:], w.shape[2:], attributes)
     centred_w = w.astype(np.int64) - per_channel(w_zero_point, w.ndim, axis=0)
     kernels = filters(centred_w, attributes.group)
@@ -82,13 +87,8 @@ def matmul_accumulator(
     rows = np.asarray(a_zero_point).astype(np.int64)
     if rows.ndim == 1 and rows.size > 1:
         rows = rows[:, None]
-    left = a.astype(np.int64) - rows
-    right = b.astype(np.int64) - np.asarray(b_zero_point).astype(np.int64)
-    if left.shape != a.shape or right.shape != b.shape:
-        raise BadModelError(
-            f"Zero-points of shapes {list(rows.shape)} and {list(np.shape(b_zero_point))} do not "
-            f"fit matrices of shapes {list(a.shape)} and {list(b.shape)}."
-        )
+    left = _centred(a, rows)
+    right = _centred(b, np.asarray(b_zero_point).astype(np.int64))
     contracted = a.shape[-1] if a.ndim else 0
     working = _exact_dtype(left, int(np.abs(right).max(initial=0)) * contracted)
     try:
@@ -204,6 +204,8 @@ def qgemm(
     _need_per_tensor(a_params, "input a")
     left = np.asarray(a).T if trans_a else np.asarray(a)
     right = np.asarray(b).T if trans_b else np.asarray(b)
+    if b_params.scale.size not in (1, right.shape[-1]):
+        raise BadConfigError(f"{b_params.scale.size} scales for {right.shape[-1]} columns of b.")
     accumulator = matmul_accumulator(
         left, right, a_zero_point=a_params.zero_point, b_zero_point=b_params.zero_point
     )
@@ -241,11 +243,26 @@ def qlinear_add(
     return saturate(steps, int(y_params.zero_point), y_params.dtype)
 
 
+def _centred(matrix: Array, zero_point: Int64Array) -> Int64Array:
+    try:
+        centred = matrix.astype(np.int64) - zero_point
+    except ValueError:
+        centred = zero_point
+    if centred.shape != matrix.shape:
+        raise BadModelError(
+            f"Zero-points of shape {list(zero_point.shape)} do not fit a matrix of shape "
+            f"{list(matrix.shape)}."
+        )
+    return centred
+
+
 def _exact_dtype(centred: Array, absolute_weight_sum: int) -> Any:
     """The fastest type in which every partial sum is an exact integer, in any order."""
     bound = int(np.abs(centred).max(initial=0)) * int(absolute_weight_sum)
     if bound < 2**24:
         return np.float32
+    if bound >= 2**63:
+        raise BadModelError("Accumulators could reach 2**63; use integers of fewer bits.")
     return np.float64 if bound < 2**53 else np.int64
 
 
