@@ -9,7 +9,7 @@ from quantscope.cli.console import messages
 from quantscope.errors import QuantscopeError
 
 # typer carries its own copy of click, whose errors it does not re-export; this is their base.
-UsageError = typer.BadParameter.__mro__[1]
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
     name="quantscope",

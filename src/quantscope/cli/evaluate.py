@@ -1,14 +1,23 @@
 """`quantscope evaluate`"""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.table import Table
 
 from quantscope.cli.console import console, emit_json, progress_bar
-from quantscope.data import load
-from quantscope.errors import BadConfigError
-from quantscope.run import Evaluation, PairedDelta, evaluate, paired
+from quantscope.data import ImageSet, load
+from quantscope.progress import Progress
+from quantscope.run import (
+    Evaluation,
+    Execution,
+    KernelGap,
+    PairedDelta,
+    evaluate,
+    kernel_gap,
+    open_classifier,
+    paired,
+)
 
 
 def command(
@@ -18,14 +27,21 @@ def command(
     ] = "sample",
     images: Annotated[int | None, typer.Option(help="Only the first N images.")] = None,
     execution: Annotated[
-        Literal["runtime", "reference"] | None,
+        Literal["runtime", "reference", "both"] | None,
         typer.Option(
             help="runtime: the fused kernels that ship (default for ONNX). "
-            "reference: the arithmetic that the file states."
+            "reference: the arithmetic that the file states. both: and what lies between them."
         ),
     ] = None,
     against: Annotated[
-        str | None, typer.Option(help="A second model to compare with, image by image.")
+        str | None, typer.Option(help="A second model, say the float one, compared by image.")
+    ] = None,
+    int8_kernels: Annotated[
+        bool | None,
+        typer.Option(
+            "--int8-kernels/--no-int8-kernels",
+            help="Set onnxruntime's session.qdqisint8allowed; left out, the platform decides.",
+        ),
     ] = None,
     batch: Annotated[int | None, typer.Option(help="Images executed at once.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -36,45 +52,90 @@ def command(
     """
     chosen = load(data)
     if images is not None:
-        if not 1 <= images <= len(chosen):
-            raise BadConfigError(
-                f"--images {images} is not possible: {chosen.name} has {len(chosen)}"
-            )
         chosen = chosen.take(images)
     with progress_bar() as progress:
-        result = evaluate(model, chosen, execution=execution, batch=batch, progress=progress)
-        delta = None
+        gap: KernelGap | None = None
+        if execution == "both":
+            gap = kernel_gap(
+                model, chosen, batch=batch, int8_kernels=int8_kernels, progress=progress
+            )
+            results = [gap.reference, gap.runtime]
+        else:
+            results = [
+                evaluate(
+                    model,
+                    chosen,
+                    execution=execution,
+                    batch=batch,
+                    int8_kernels=int8_kernels,
+                    progress=progress,
+                )
+            ]
+        deltas = []
         if against:
-            other = evaluate(against, chosen, execution=execution, batch=batch, progress=progress)
-            delta = paired(result, other)
+            baseline = _baseline(against, chosen, results[0].execution, batch, progress)
+            deltas = [paired(result, baseline) for result in results]
     if as_json:
-        emit_json(result.to_dict() | ({"against": delta.to_dict()} if delta else {}))
+        emit_json(_as_dict(results, gap, deltas))
         return
-    _show(result)
-    if delta:
-        _show_delta(delta)
+    for number, result in enumerate(results):
+        _show(result)
+        if deltas:
+            _show_delta(deltas[number])
+    if gap:
+        _show_gap(gap)
+
+
+def _baseline(
+    model: str, data: ImageSet, execution: Execution, batch: int | None, progress: Progress
+) -> Evaluation:
+    """The second model in the first one's execution, or in the only one that it has."""
+    classifier = open_classifier(model, execution=None if _is_torch(model) else execution)
+    return evaluate(
+        classifier,
+        data,
+        batch=None if classifier.fixed_batch else batch,
+        progress=lambda what, done, total: progress(f"{what} {classifier.name}", done, total),
+    )
+
+
+def _is_torch(model: str) -> bool:
+    return model.endswith((".safetensors", ".pt", ".pt2", "-torch"))
+
+
+def _as_dict(
+    results: list[Evaluation], gap: KernelGap | None, deltas: list[PairedDelta]
+) -> dict[str, Any]:
+    """One execution as it is; both side by side under `executions`, with what they share on top."""
+    dicts = [result.to_dict() for result in results]
+    for result, delta in zip(dicts, deltas, strict=False):
+        result["against"] = delta.to_dict()
+    if gap is None:
+        return dicts[0]
+    shared = {key: dicts[0][key] for key in ("model", "digest", "data", "data_digest", "images")}
+    executions = {result["execution"]: result for result in dicts}
+    return {**shared, "executions": executions, "kernel_gap": gap.to_dict()}
 
 
 def _show(result: Evaluation) -> None:
     low, high = result.interval_95
     loss = "not finite" if result.loss is None else f"{result.loss:.4f}"
-    console.print(f"{result.model}  {result.execution} execution", markup=False)
+    console.print(f"{result.model}  {result.execution} execution", markup=False, style="bold")
     console.print(
         f"accuracy {result.accuracy:.2%}  [{low:.2%}, {high:.2%}] at 95 %   "
         f"{result.correct:,} of {result.images:,} images of {result.data}   loss {loss}",
         markup=False,
     )
-    console.print(f"sha256 {result.digest}", markup=False)
+    console.print(f"sha256 {result.digest}", markup=False, style="dim")
     if result.not_finite:
         console.print(f"{result.not_finite} images have a NaN among their scores", markup=False)
     if len(result.class_names) <= 20:
         console.print(_class_table(result))
-    else:
-        worst = sorted(
-            (c for c in result.per_class if c.accuracy is not None), key=lambda c: c.accuracy or 0.0
-        )[:10]
-        text = ", ".join(f"{c.name} {c.correct}/{c.total}" for c in worst)
-        console.print(f"lowest classes: {text}", markup=False)
+        return
+    seen = [c for c in result.per_class if c.accuracy is not None]
+    lowest = sorted(seen, key=lambda c: c.accuracy or 0.0)[:10]
+    text = ", ".join(f"{c.name} {c.correct}/{c.total}" for c in lowest)
+    console.print(f"lowest classes: {text}", markup=False)
 
 
 def _class_table(result: Evaluation) -> Table:
@@ -94,14 +155,41 @@ def _class_table(result: Evaluation) -> Table:
 
 
 def _show_delta(delta: PairedDelta) -> None:
-    low, high = delta.interval_95
     other = delta.second
     console.print(
-        f"against {other.model}  {other.execution} execution  {other.accuracy:.2%}", markup=False
-    )
-    console.print(
-        f"delta {100 * delta.delta:+.2f} points  [{100 * low:+.2f}, {100 * high:+.2f}] at 95 %   "
-        f"{len(delta.gained)} images gained, {len(delta.lost)} lost, "
-        f"{len(delta.changed)} classified differently   McNemar exact p = {delta.p_value:.3g}",
+        f"against {other.model}, {other.execution} execution, {other.accuracy:.2%}: "
+        f"{_points(delta)}",
         markup=False,
+    )
+    changes = [
+        (100 * change.delta, change.name) for change in delta.per_class if change.delta is not None
+    ]
+    if changes and len(changes) <= 20:
+        text = ", ".join(f"{name} {points:+.1f}" for points, name in sorted(changes))
+        console.print(f"by class, in points: {text}\n", markup=False)
+
+
+def _show_gap(gap: KernelGap) -> None:
+    kernels = gap.kernels
+    console.print(f"kernel gap, runtime minus reference: {_points(gap.paired)}", markup=False)
+    if why := gap.explanation():
+        console.print(why, markup=False, style="yellow")
+    console.print(
+        f"{kernels.integer_layers} of {kernels.computing_layers} layers run as integer kernels",
+        markup=False,
+    )
+    for layer in kernels.layers:
+        if layer.kernel == "float":
+            why = f": {layer.why}" if layer.why else ""
+            console.print(f"  {layer.name} runs as float {layer.executed_as}{why}", markup=False)
+    if not kernels.names_survived:
+        console.print("  the last stage of optimization changes some of these", markup=False)
+
+
+def _points(delta: PairedDelta) -> str:
+    low, high = (100 * bound for bound in delta.interval_95)
+    return (
+        f"{100 * delta.delta:+.2f} points [{low:+.2f}, {high:+.2f}] at 95 %, "
+        f"{len(delta.gained)} images gained, {len(delta.lost)} lost, "
+        f"{len(delta.changed)} classified differently, McNemar exact p = {delta.p_value:.3g}"
     )

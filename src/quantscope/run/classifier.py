@@ -7,16 +7,15 @@ what ships: the fused kernels. They differ, sometimes by whole points of accurac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.data import ImageSet
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
+from quantscope.run.sessions import Execution
 from quantscope.zoo import bundled_models, find_model
 
-Execution = Literal["reference", "runtime"]
 Dimension = int | None
 
 INPUT_BYTES_A_BATCH = 4 << 20
@@ -46,12 +45,17 @@ class Classifier:
 
 
 def open_classifier(
-    model: str | Path, *, execution: Execution | None = None, int8_kernels: bool | None = None
+    model: str | Path,
+    *,
+    execution: Execution | None = None,
+    int8_kernels: bool | None = None,
+    threads: int = 0,
 ) -> Classifier:
     """Open an ONNX file, ResNet8 weights (.safetensors) or a bundled model by its name.
 
     `execution` None means runtime for ONNX and, for PyTorch, the only one there is. `int8_kernels`
-    sets onnxruntime's `session.qdqisint8allowed`; None leaves it as the platform has it.
+    sets onnxruntime's `session.qdqisint8allowed`; None leaves it as the platform has it. `threads`
+    0 means all cores; for PyTorch they are the process's, and not changed here.
     """
     path = find_model(model)
     if not path.exists():
@@ -68,7 +72,9 @@ def open_classifier(
         return open_torch(path)
     from quantscope.run.onnx_classifier import open_onnx
 
-    return open_onnx(path, execution=execution or "runtime", int8_kernels=int8_kernels)
+    return open_onnx(
+        path, execution=execution or "runtime", int8_kernels=int8_kernels, threads=threads
+    )
 
 
 def fitting_input(

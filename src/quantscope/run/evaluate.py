@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from quantscope.data import ImageSet
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
 from quantscope.progress import Progress, silent
-from quantscope.run.classifier import Classifier, Execution, fitting_input, open_classifier
+from quantscope.run.classifier import Classifier, fitting_input, open_classifier
+from quantscope.run.sessions import Execution
 from quantscope.run.statistics import Agreement, delta_interval, mcnemar_exact, wilson_interval
 
 NO_CLASS = -1
@@ -111,6 +112,16 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
+class ClassChange:
+    """First minus second, for the images of one class."""
+
+    name: str
+    delta: float | None
+    gained: int
+    lost: int
+
+
+@dataclass(frozen=True)
 class PairedDelta:
     """Two evaluations of the same images, image by image."""
 
@@ -150,6 +161,26 @@ class PairedDelta:
         return indices
 
     @property
+    def per_class(self) -> tuple[ClassChange, ...]:
+        one = self.first.predictions == self.first.labels
+        two = self.second.predictions == self.second.labels
+        classes = len(self.first.class_names)
+
+        def count(images: NDArray[np.bool_]) -> NDArray[np.int64]:
+            return np.bincount(self.first.labels[images], minlength=classes)
+
+        totals, gained, lost = count(np.ones_like(one)), count(one & ~two), count(two & ~one)
+        return tuple(
+            ClassChange(name, float((g - x) / n) if n else None, int(g), int(x))
+            for name, n, g, x in zip(self.first.class_names, totals, gained, lost, strict=True)
+        )
+
+    @property
+    def confusion_change(self) -> NDArray[np.int64]:
+        """First minus second; rows are the true class."""
+        return self.first.confusion - self.second.confusion
+
+    @property
     def gained(self) -> NDArray[np.int64]:
         """Indices of the images that only the first gets right."""
         return self._only(self.first, self.second)
@@ -186,6 +217,11 @@ class PairedDelta:
 
 def paired(first: Evaluation, second: Evaluation) -> PairedDelta:
     """Compare two evaluations; they must be of the same images."""
+    if len(first.class_names) != len(second.class_names):
+        raise BadDataError(
+            f"{first.model} tells {len(first.class_names)} classes apart, {second.model} "
+            f"{len(second.class_names)}; compare models of the same task"
+        )
     if first.data_digest != second.data_digest or first.images != second.images:
         raise BadDataError(
             f"{first.model} was evaluated on {first.images} images of {first.data}, "
@@ -201,13 +237,16 @@ def evaluate(
     execution: Execution | None = None,
     batch: int | None = None,
     int8_kernels: bool | None = None,
+    threads: int = 0,
     progress: Progress = silent,
 ) -> Evaluation:
     """Classify every image of `data`. Memory does not grow with their number but for the scores."""
     if isinstance(model, Classifier):
         classifier = model
     else:
-        classifier = open_classifier(model, execution=execution, int8_kernels=int8_kernels)
+        classifier = open_classifier(
+            model, execution=execution, int8_kernels=int8_kernels, threads=threads
+        )
     if len(data) == 0:
         raise BadDataError(f"{data.name} holds no images; give at least one")
     scores = classify(classifier, data, batch=batch, progress=progress)

@@ -9,41 +9,22 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from quantscope.errors import BadModelError
-from quantscope.model.onnx_file import (
-    OnnxFile,
-    TensorSpec,
-    classifier_input,
-    ends_in_softmax,
-    load_onnx,
-)
-from quantscope.run.classifier import Classifier, Execution
-
-INT8_OPTION = "session.qdqisint8allowed"
-
-
-def session_options(
-    execution: Execution, *, int8_kernels: bool | None = None
-) -> ort.SessionOptions:
-    """Reference: no graph optimization. Runtime: all of it, which is where kernels are fused."""
-    options = ort.SessionOptions()
-    options.log_severity_level = 3  # warnings about a person's model are ours to phrase
-    options.graph_optimization_level = (
-        ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        if execution == "reference"
-        else ort.GraphOptimizationLevel.ORT_ENABLE_ALL
-    )
-    if int8_kernels is not None:
-        options.add_session_config_entry(INT8_OPTION, "1" if int8_kernels else "0")
-    return options
+from quantscope.model.onnx_file import TensorSpec, classifier_input, ends_in_softmax, load_onnx
+from quantscope.run.classifier import Classifier
+from quantscope.run.sessions import INT8_OPTION, Execution, open_session, reason_of
 
 
 def open_onnx(
-    path: Path, *, execution: Execution = "runtime", int8_kernels: bool | None = None
+    path: Path,
+    *,
+    execution: Execution = "runtime",
+    int8_kernels: bool | None = None,
+    threads: int = 0,
 ) -> Classifier:
     """Open an ONNX classifier; its first output is taken as the scores."""
     file = load_onnx(path)
     images = classifier_input(file)
-    session = _session(file, session_options(execution, int8_kernels=int8_kernels))
+    session = open_session(file, execution, int8_kernels=int8_kernels, threads=threads)
     output = session.get_outputs()[0].name
     batch, *shape = images.shape or ("N",)
     option = {None: "platform default", True: "1", False: "0"}[int8_kernels]
@@ -52,7 +33,7 @@ def open_onnx(
         try:
             scores: NDArray[np.floating] = session.run([output], {images.name: batch_of_images})[0]
         except Exception as error:
-            raise BadModelError(f"{path.name} failed while running: {_reason(error)}") from None
+            raise BadModelError(f"{path.name} failed while running: {reason_of(error)}") from None
         return scores
 
     return Classifier(
@@ -73,13 +54,6 @@ def open_onnx(
     )
 
 
-def _session(file: OnnxFile, options: ort.SessionOptions) -> ort.InferenceSession:
-    try:
-        return ort.InferenceSession(str(file.path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime's exceptions share no base class of their own
-        raise BadModelError(f"onnxruntime cannot run {file.path.name}: {_reason(error)}") from None
-
-
 def _numpy_type(images: TensorSpec, model: str) -> np.dtype[np.generic]:
     try:
         return np.dtype(images.element_type)
@@ -88,8 +62,3 @@ def _numpy_type(images: TensorSpec, model: str) -> np.dtype[np.generic]:
             f"The input {images.name!r} of {model} is {images.element_type}, which images cannot "
             f"be given in; the usual ones are float32 and uint8"
         ) from None
-
-
-def _reason(error: Exception) -> str:
-    text = str(error).strip().splitlines()
-    return text[0] if text else type(error).__name__

@@ -1,0 +1,164 @@
+"""`quantscope quantize`"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from quantscope.cli.console import console, emit_json, messages, progress_bar
+
+if TYPE_CHECKING:
+    from quantscope.quantize import Quantized
+
+_FRAMEWORKS = {".onnx": "onnxruntime", ".safetensors": "torch"}
+
+
+def command(
+    model: Annotated[
+        str,
+        typer.Argument(help="A float model: .onnx, ResNet8's .safetensors, or a bundled name."),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The file to write: .onnx, or .pt2 with torch.")
+    ],
+    framework: Annotated[
+        str | None, typer.Option(help="onnxruntime or torch; default: what the file's suffix says.")
+    ] = None,
+    activations: Annotated[
+        str | None,
+        typer.Option(
+            help="int8 or uint8 (onnxruntime also int16, uint16). "
+            "Default: int8 with onnxruntime, uint8 with torch."
+        ),
+    ] = None,
+    weights: Annotated[str, typer.Option(help="int8 or uint8.")] = "int8",
+    calibration: Annotated[
+        str | None,
+        typer.Option(help="minmax, entropy or percentile (onnxruntime). Default: minmax."),
+    ] = None,
+    percentile: Annotated[
+        float | None, typer.Option(help="For calibration percentile. Default: 99.99.")
+    ] = None,
+    histogram_bins: Annotated[
+        int | None,
+        typer.Option(help="For entropy and percentile. Default: onnxruntime's, 128 and 2048."),
+    ] = None,
+    observer: Annotated[
+        str | None,
+        typer.Option(help="minmax, moving-average or histogram (torch). Default: histogram."),
+    ] = None,
+    weight_observer: Annotated[
+        str | None, typer.Option(help="minmax or histogram (torch). Default: minmax.")
+    ] = None,
+    torch_quantizer: Annotated[
+        str | None,
+        typer.Option(
+            help="x86 (torchao's) or quantscope (placed as onnxruntime places them). "
+            "Default: x86 where the other options are its defaults."
+        ),
+    ] = None,
+    calibration_images: Annotated[int, typer.Option(help="How many images calibrate.")] = 256,
+    calibration_seed: Annotated[int, typer.Option(help="Which images calibrate.")] = 0,
+    calibration_data: Annotated[
+        str | None,
+        typer.Option(help="A .npz file of images; default: CIFAR-10 training images."),
+    ] = None,
+    per_channel: Annotated[
+        bool, typer.Option("--per-channel/--per-tensor", help="One scale for each output channel.")
+    ] = True,
+    symmetric_activations: Annotated[
+        bool, typer.Option("--symmetric-activations", help="Zero-points in the middle.")
+    ] = False,
+    reduce_range: Annotated[
+        bool, typer.Option("--reduce-range", help="7-bit weights, for CPUs without VNNI.")
+    ] = False,
+    format_: Annotated[
+        str | None, typer.Option("--format", help="qdq or qoperator (onnxruntime). Default: qdq.")
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(help="A layer to leave float; may be given again.")
+    ] = None,
+    onnx: Annotated[
+        Path | None, typer.Option("--onnx", help="With torch: also write it as ONNX QDQ.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Quantize a float model after training, calibrated on images.
+
+    Example: quantscope quantize resnet8 -o resnet8-int8.onnx --calibration percentile
+
+    Example: quantscope quantize resnet8-torch -o resnet8-int8.pt2 --activations int8
+    """
+    from quantscope.data import load
+    from quantscope.errors import BadConfigError
+    from quantscope.quantize import LayerOverride, PtqConfig, quantize_onnx, quantize_torch
+    from quantscope.zoo import find_model
+
+    path = find_model(model)
+    if onnx and _framework(path, framework) != "torch":
+        raise BadConfigError("--onnx goes with --framework torch; onnxruntime writes ONNX to -o")
+    # What was not given keeps its None, which the config fills in or refuses.
+    options: dict[str, Any] = {
+        "framework": _framework(path, framework),
+        "activations": activations,
+        "weights": weights,
+        "calibration": calibration,
+        "percentile": percentile,
+        "histogram_bins": histogram_bins,
+        "observer": observer,
+        "weight_observer": weight_observer,
+        "torch_quantizer": torch_quantizer,
+        "calibration_images": calibration_images,
+        "calibration_seed": calibration_seed,
+        "per_channel": per_channel,
+        "symmetric_activations": symmetric_activations,
+        "reduce_range": reduce_range,
+        "format": format_,
+        "overrides": tuple(LayerOverride(layer, left_float=True) for layer in exclude or ()),
+    }
+    config = PtqConfig(**options)
+    _check_suffix(output, config.framework)
+    images = load(calibration_data) if calibration_data else None
+    with progress_bar() as progress:
+        if config.framework == "torch":
+            result = quantize_torch(
+                path, output, config, calibration=images, onnx_output=onnx, progress=progress
+            )
+        else:
+            result = quantize_onnx(path, output, config, calibration=images, progress=progress)
+    _show(result, as_json=as_json)
+
+
+def _framework(path: Path, asked: str | None) -> str:
+    from quantscope.errors import BadConfigError
+
+    implied = _FRAMEWORKS.get(path.suffix)
+    if asked and implied and asked != implied and asked in _FRAMEWORKS.values():
+        raise BadConfigError(
+            f"{path.name} is quantized with {implied}, but --framework says {asked}; torch takes "
+            "ResNet8's .safetensors, onnxruntime takes .onnx"
+        )
+    return asked or implied or "onnxruntime"
+
+
+def _check_suffix(output: Path, framework: str) -> None:
+    from quantscope.errors import BadConfigError
+
+    wrong = {"onnxruntime": (".pt2", ".pt", ".safetensors"), "torch": (".onnx",)}[framework]
+    if output.suffix in wrong:
+        right = ".onnx" if framework == "onnxruntime" else ".pt2 (and ONNX with --onnx FILE)"
+        raise BadConfigError(f"{framework} writes {right}; {output} has another suffix")
+
+
+def _show(result: "Quantized", *, as_json: bool) -> None:
+    for warning in result.warnings:
+        messages.print(f"quantscope: {warning}", markup=False)
+    if as_json:
+        emit_json(result.to_dict())
+        return
+    also = f" and {result.onnx_path}" if result.onnx_path else ""
+    console.print(
+        f"Wrote {result.path}{also}: {result.config.label()}, {result.size_bytes / 1000:,.0f} kB",
+        markup=False,
+    )
+    console.print(f"Measure it with: quantscope evaluate {result.path}", markup=False)

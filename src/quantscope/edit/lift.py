@@ -1,0 +1,177 @@
+"""QOperator models as QDQ: the same arithmetic, stated in operators that can be taken apart.
+
+A QLinearConv hides its steps in one kernel. Lifted, it is DequantizeLinear, Conv, QuantizeLinear:
+what the file states, without what a kernel makes of it. Integer tensors keep their names.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from quantscope.errors import BadModelError
+
+MICROSOFT = "com.microsoft"
+
+# Operators whose inputs are one tensor with its scale and zero-point, then the output's.
+_UNARY = {
+    "QLinearAveragePool": "AveragePool",
+    "QLinearGlobalAveragePool": "GlobalAveragePool",
+    "QLinearLeakyRelu": "LeakyRelu",
+    "QLinearReduceMean": "ReduceMean",
+    "QLinearSigmoid": "Sigmoid",
+}
+_BINARY = {"QLinearAdd": "Add", "QLinearMul": "Mul"}
+
+
+def lift_to_qdq(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A new model with every QLinear operator as DequantizeLinear, float operator, QuantizeLinear.
+
+    Operators without such a form (dynamic ones, MatMulNBits) stay as they are. The given model is
+    not changed.
+    """
+    lifted = onnx.ModelProto()
+    lifted.CopyFrom(model)
+    lifter = _Lifter(lifted.graph)
+    for node in model.graph.node:
+        lifter.lift(node)
+    del lifted.graph.node[:]
+    lifted.graph.node.extend(lifter.nodes)
+    lifted.graph.initializer.extend(lifter.initializers)
+    return lifted
+
+
+class _Lifter:
+    def __init__(self, graph: onnx.GraphProto):
+        self.constants = {tensor.name: tensor for tensor in graph.initializer}
+        for node in graph.node:
+            if node.op_type == "Constant" and node.attribute[0].name == "value":
+                self.constants[node.output[0]] = node.attribute[0].t
+        self.nodes: list[onnx.NodeProto] = []
+        self.initializers: list[onnx.TensorProto] = []
+        self.real: dict[tuple[str, str, str], str] = {}
+        self.names = {name for node in graph.node for name in (*node.input, *node.output)}
+
+    def lift(self, node: onnx.NodeProto) -> None:
+        forms: dict[str, Callable[[onnx.NodeProto], None]] = {
+            "QLinearConv": self._conv,
+            "QLinearMatMul": self._matmul,
+            "QGemm": self._gemm,
+            "QLinearConcat": self._concat,
+            **dict.fromkeys(_UNARY, self._unary),
+            **dict.fromkeys(_BINARY, self._binary),
+        }
+        if node.op_type not in forms:
+            self.nodes.append(node)
+            return
+        if any(a.name == "channels_last" and a.i for a in node.attribute):
+            raise BadModelError(
+                f"'{node.name or node.op_type}' is {node.op_type} in channels-last form, which "
+                f"only onnxruntime's optimizer makes; give the model it was made from"
+            )
+        forms[node.op_type](node)
+
+    def _conv(self, node: onnx.NodeProto) -> None:
+        x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = node.input[:8]
+        inputs = [self._dequantized(x, x_scale, x_zero)]
+        inputs.append(self._dequantized(w, w_scale, w_zero, axis=0))
+        if len(node.input) > 8 and node.input[8]:
+            inputs.append(self._bias(node.input[8], x_scale, w_scale))
+        self._operator(node, "Conv", inputs, y_scale, y_zero)
+
+    def _matmul(self, node: onnx.NodeProto) -> None:
+        a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = node.input
+        # Per row of the first, per column of the second operand.
+        inputs = [
+            self._dequantized(a, a_scale, a_zero, axis=-2),
+            self._dequantized(b, b_scale, b_zero, axis=-1),
+        ]
+        self._operator(node, "MatMul", inputs, y_scale, y_zero)
+
+    def _gemm(self, node: onnx.NodeProto) -> None:
+        a, a_scale, a_zero, b, b_scale, b_zero = node.input[:6]
+        attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        c, y_scale, y_zero = (*node.input[6:], "", "", "")[:3]
+        b_axis = 0 if attributes.get("transB", 0) else 1
+        inputs = [
+            self._dequantized(a, a_scale, a_zero),
+            self._dequantized(b, b_scale, b_zero, axis=b_axis),
+        ]
+        if c:
+            alpha = float(attributes.get("alpha", 1.0))
+            inputs.append(self._bias(c, a_scale, b_scale, factor=alpha))
+        self._operator(node, "Gemm", inputs, y_scale, y_zero)
+
+    def _unary(self, node: onnx.NodeProto) -> None:
+        x, x_scale, x_zero, y_scale, y_zero = (*node.input, "")[:5]
+        inputs = [self._dequantized(x, x_scale, x_zero)]
+        self._operator(node, _UNARY[node.op_type], inputs, y_scale, y_zero)
+
+    def _binary(self, node: onnx.NodeProto) -> None:
+        a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (*node.input, "")[:8]
+        inputs = [self._dequantized(a, a_scale, a_zero), self._dequantized(b, b_scale, b_zero)]
+        self._operator(node, _BINARY[node.op_type], inputs, y_scale, y_zero)
+
+    def _concat(self, node: onnx.NodeProto) -> None:
+        y_scale, y_zero, *rest = node.input
+        triples = zip(rest[::3], rest[1::3], rest[2::3], strict=True)
+        self._operator(node, "Concat", [self._dequantized(*t) for t in triples], y_scale, y_zero)
+
+    def _operator(
+        self, node: onnx.NodeProto, op: str, inputs: list[str], y_scale: str, y_zero: str
+    ) -> None:
+        (output,) = node.output
+        quantized = bool(y_scale)
+        result = self._fresh(f"{output}.float") if quantized else output
+        made = helper.make_node(op, inputs, [result], name=node.name)
+        made.attribute.extend(a for a in node.attribute if a.name != "channels_last")
+        self.nodes.append(made)
+        if quantized:
+            parameters = [y_scale, y_zero] if y_zero else [y_scale]
+            self.nodes.append(
+                helper.make_node(
+                    "QuantizeLinear", [result, *parameters], [output], name=f"{output}.quantize"
+                )
+            )
+
+    def _dequantized(self, tensor: str, scale: str, zero: str, *, axis: int | None = None) -> str:
+        """The name of the tensor's real values; made once for all that use them."""
+        key = tensor, scale, zero
+        if key not in self.real:
+            name = self._fresh(f"{tensor}.real")
+            inputs = [tensor, scale, zero] if zero else [tensor, scale]
+            scales = self.constants.get(scale)
+            per_axis = scales is not None and int(np.prod(scales.dims)) > 1
+            made = helper.make_node("DequantizeLinear", inputs, [name], name=f"{name}.dequantize")
+            if per_axis and axis is not None:
+                made.attribute.append(helper.make_attribute("axis", axis))
+            self.nodes.append(made)
+            self.real[key] = name
+        return self.real[key]
+
+    def _bias(self, bias: str, x_scale: str, w_scale: str, *, factor: float = 1.0) -> str:
+        """An int32 bias counts in steps of the product of the two scales."""
+        if not {x_scale, w_scale} <= self.constants.keys():
+            raise BadModelError(
+                f"The scales of the bias '{bias}' are computed while the model runs; "
+                f"only constant scales can be stated as QDQ"
+            )
+        x, w = (numpy_helper.to_array(self.constants[name]) for name in (x_scale, w_scale))
+        scale = (np.float32(factor) * x * w).astype(np.float32)
+        name = self._fresh(f"{bias}.scale")
+        self.initializers.append(
+            numpy_helper.from_array(
+                scale.reshape(-1) if scale.size > 1 else scale.reshape(()), name
+            )
+        )
+        self.constants[name] = self.initializers[-1]
+        return self._dequantized(bias, name, "", axis=0)
+
+    def _fresh(self, name: str) -> str:
+        """`name`, or the first of its numbered variants that the model does not use yet."""
+        candidate, number = name, 2
+        while candidate in self.names:
+            candidate, number = f"{name}_{number}", number + 1
+        self.names.add(candidate)
+        return candidate

@@ -1,0 +1,103 @@
+"""The kernel gap: what a model loses to the kernels that run it, not to its quantization."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from quantscope.data import ImageSet
+from quantscope.errors import BadConfigError
+from quantscope.model.onnx_file import load_onnx
+from quantscope.progress import Progress, silent
+from quantscope.run.cpu import saturates_8bit_products
+from quantscope.run.evaluate import Evaluation, PairedDelta, evaluate, paired
+from quantscope.run.kernels import KernelMap, kernel_map
+from quantscope.zoo import find_model
+
+SIGNIFICANT_P = 0.05
+
+
+@dataclass(frozen=True)
+class KernelGap:
+    """The same images through the arithmetic that the file states and through what ships."""
+
+    reference: Evaluation
+    runtime: Evaluation
+    kernels: KernelMap
+
+    @property
+    def paired(self) -> PairedDelta:
+        """Runtime minus reference."""
+        return paired(self.runtime, self.reference)
+
+    @property
+    def is_real(self) -> bool:
+        """Whether the paired test says that the two accuracies differ, at the 5 % level."""
+        return self.paired.p_value < SIGNIFICANT_P
+
+    def explanation(self) -> str | None:
+        """Why the kernels differ from the stated arithmetic; None when the gap may be chance."""
+        if not self.is_real:
+            return None
+        lost = -100 * self.paired.delta
+        what = f"This CPU's kernels cost {lost:.2f} points" if lost > 0 else "The kernels differ"
+        suspects = [layer.name for layer in self.kernels.layers if layer.saturates]
+        if suspects and saturates_8bit_products():
+            return (
+                f"{what}: without VNNI, x86 adds products of uint8 activations and int8 weights "
+                f"in pairs with 16-bit saturation, in {len(suspects)} of this model's layers. "
+                f"Quantize with --reduce-range (7-bit weights) or run on a CPU with VNNI."
+            )
+        if suspects and saturates_8bit_products() is None:
+            return f"{what}. Whether this CPU saturates 8-bit products could not be read."
+        return f"{what}; the cause is none that quantscope knows."
+
+    def to_dict(self) -> dict[str, Any]:
+        flips = self.paired
+        return {
+            "delta": flips.delta,
+            "interval_95": list(flips.interval_95),
+            "p_value": flips.p_value,
+            "is_real": self.is_real,
+            "gained": flips.gained.tolist(),
+            "lost": flips.lost.tolist(),
+            "changed": len(flips.changed),
+            "explanation": self.explanation(),
+            "kernel_map": self.kernels.to_dict(),
+        }
+
+
+def kernel_gap(
+    model: str | Path,
+    data: ImageSet,
+    *,
+    batch: int | None = None,
+    int8_kernels: bool | None = None,
+    threads: int = 0,
+    progress: Progress = silent,
+) -> KernelGap:
+    """Evaluate a quantized ONNX model in both executions."""
+    path = find_model(model)
+    if path.suffix in (".safetensors", ".pt", ".pt2"):
+        raise BadConfigError(
+            f"{path.name} is a PyTorch model, which has only one execution here; "
+            f"leave --execution out"
+        )
+    if load_onnx(path).format == "float":
+        raise BadConfigError(
+            f"{path.name} is a float model: it has no integer kernels, so no kernel gap; "
+            f"use --execution runtime"
+        )
+    by = {
+        execution: evaluate(
+            path,
+            data,
+            execution=execution,
+            batch=batch,
+            int8_kernels=int8_kernels,
+            threads=threads,
+            progress=lambda what, done, total, of=execution: progress(f"{what}, {of}", done, total),
+        )
+        for execution in ("reference", "runtime")
+    }
+    kernels = kernel_map(path, int8_kernels=int8_kernels)
+    return KernelGap(by["reference"], by["runtime"], kernels)
