@@ -18,6 +18,8 @@ def command(
         str,
         typer.Argument(help="A float model: .onnx, ResNet8's .safetensors, or a bundled name."),
     ],
+    more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
+    *,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The file to write: .onnx, or .pt2 with torch.")
     ],
@@ -76,7 +78,7 @@ def command(
         str | None, typer.Option("--format", help="qdq or qoperator (onnxruntime). Default: qdq.")
     ] = None,
     exclude: Annotated[
-        list[str] | None, typer.Option(help="A layer to leave float; may be given again.")
+        list[str] | None, typer.Option(metavar="LAYER ...", help="Layers to leave float.")
     ] = None,
     onnx: Annotated[
         Path | None, typer.Option("--onnx", help="With torch: also write it as ONNX QDQ.")
@@ -94,6 +96,8 @@ def command(
     from quantscope.quantize import LayerOverride, PtqConfig, quantize_onnx, quantize_torch
     from quantscope.zoo import find_model
 
+    if more and not exclude:
+        raise BadConfigError(f"One model is quantized at a time; '{more[0]}' is one too many")
     path = find_model(model)
     if onnx and _framework(path, framework) != "torch":
         raise BadConfigError("--onnx goes with --framework torch; onnxruntime writes ONNX to -o")
@@ -114,7 +118,9 @@ def command(
         "symmetric_activations": symmetric_activations,
         "reduce_range": reduce_range,
         "format": format_,
-        "overrides": tuple(LayerOverride(layer, left_float=True) for layer in exclude or ()),
+        "overrides": tuple(
+            LayerOverride(layer, left_float=True) for layer in (*(exclude or ()), *(more or ()))
+        ),
     }
     config = PtqConfig(**options)
     _check_suffix(output, config.framework)

@@ -1,0 +1,63 @@
+"""How closely a PT2E program and its ONNX form agree."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+
+from quantscope.data import ImageSet
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Both by the arithmetic that the files state (onnxruntime with its optimizations off).
+
+    They state the same arithmetic, but torch and onnxruntime add a convolution's products in
+    different orders. Where that moves a sum across the middle between two integers, its quantizer
+    rounds the other way, and what follows may differ by a step.
+    """
+
+    images: int
+    same_class: int
+    identical_images: int
+    largest_difference: float
+    mean_difference: float
+
+    @property
+    def class_agreement(self) -> float:
+        return self.same_class / self.images
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"class_agreement": self.class_agreement}
+
+
+def program_agreement(program: Path, onnx_file: Path, images: ImageSet) -> Agreement:
+    """Compare logits. Only for programs that you made: loading a .pt2 can run code from it."""
+    from quantscope.quantize.pt2e import quiet_torch, require_torch
+
+    with quiet_torch():
+        require_torch()
+        import torch
+
+        module = torch.export.load(program).module()
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ort.InferenceSession(str(onnx_file), options, providers=["CPUExecutionProvider"])
+    name = session.get_inputs()[0].name
+    ours, theirs = [], []
+    for start in range(0, len(images), 100):
+        batch = np.ascontiguousarray(images.images[start : start + 100], dtype=np.float32)
+        with torch.no_grad():
+            ours.append(module(torch.from_numpy(batch)).numpy())
+        theirs.append(session.run(None, {name: batch})[0])
+    torch_logits, onnx_logits = np.concatenate(ours), np.concatenate(theirs)
+    difference = np.abs(torch_logits.astype(np.float64) - onnx_logits)
+    return Agreement(
+        images=len(images),
+        same_class=int((torch_logits.argmax(1) == onnx_logits.argmax(1)).sum()),
+        identical_images=int((difference.max(axis=1) == 0).sum()),
+        largest_difference=float(difference.max()),
+        mean_difference=float(difference.mean()),
+    )

@@ -1,0 +1,129 @@
+"""A PT2E program as ONNX QDQ, with names that a person knows."""
+
+import ast
+import copy
+from typing import Any
+
+import onnx
+import torch
+from torch.export import ExportedProgram
+
+from quantscope.quantize.onnx_backend import finished
+
+OPSET = 21
+_QDQ = ("QuantizeLinear", "DequantizeLinear")
+_MOVES = ("Pad", "Reshape", "Flatten")
+_SCOPES = "pkg.torch.onnx.name_scopes"
+_SUFFIXES = {"Add": "add", "Pad": "pad", "Reshape": "flatten"}
+
+
+def onnx_bytes(program: ExportedProgram, provenance: dict[str, Any]) -> bytes:
+    """The ONNX file's content; the program is not changed."""
+    program = copy.deepcopy(program)
+    _pool_by_mean(program)
+    exported = torch.onnx.export(
+        program,
+        (torch.zeros(2, 3, 32, 32),),
+        dynamo=True,
+        opset_version=OPSET,
+        input_names=["input"],
+        output_names=["logits"],
+        verbose=False,
+    )
+    assert exported is not None
+    model = exported.model_proto
+    graph = model.graph
+    _rename(graph, _good_names(graph))
+    _own_parameters(graph)
+    for part in (model, graph, *graph.node, *graph.input, *graph.output, *graph.value_info):
+        del part.metadata_props[:]  # torch's notes, with paths of the machine that made it
+    del graph.value_info[:]  # what shape inference can say again, under names that are gone
+    graph.name = "resnet8"
+    graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
+    graph.output[0].type.tensor_type.shape.dim[0].dim_param = "N"
+    onnx.checker.check_model(model, full_check=True)
+    return finished(model, provenance)
+
+
+def _pool_by_mean(program: ExportedProgram) -> None:
+    # torch's decomposition of this pool is the same mean and then a Gather with computed indices.
+    aten = torch.ops.aten
+    for node in program.graph.nodes:
+        if node.target is aten.adaptive_avg_pool2d.default and list(node.args[1]) == [1, 1]:
+            node.target = aten.mean.dim
+            node.args = (node.args[0], [2, 3], True)
+    program.graph_module.recompile()
+
+
+def _good_names(graph: onnx.GraphProto) -> dict[str, str]:
+    """Old tensor name -> new one, and each node gets its new name at once."""
+    new = {"input": "input", "logits": "logits"}
+    reads = {name: node for node in graph.node for name in node.input}
+    for node in graph.node:
+        output = str(node.output[0])
+        if node.op_type not in _QDQ:
+            node.name = _layer(node)
+            new.setdefault(output, f"{node.name}.out")
+    constants = {tensor.name for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "DequantizeLinear" and node.input[0] in constants:
+            layer = _layer(reads[node.output[0]])
+            new[node.input[0]] = f"{layer}.weight.quantized"
+            new[node.output[0]] = f"{layer}.weight.dequantized"
+            node.name = f"{layer}.weight.dequantize"
+    for node in (node for node in graph.node if node.op_type == "QuantizeLinear"):
+        tensor = new.get(node.input[0], node.input[0])
+        new[node.output[0]] = f"{tensor}.quantized"
+        node.name = f"{tensor}.quantize"
+    for node in (node for node in graph.node if node.op_type == "DequantizeLinear"):
+        if node.output[0] not in new:
+            tensor = new[node.input[0]].removesuffix(".quantized")
+            new[node.output[0]] = f"{tensor}.dequantized"
+            node.name = f"{tensor}.dequantize"
+        elif node.output[0] == "logits":
+            node.name = "logits.dequantize"
+    return new
+
+
+def _layer(node: onnx.NodeProto) -> str:
+    scopes = next(entry.value for entry in node.metadata_props if entry.key == _SCOPES)
+    path = str(ast.literal_eval(scopes)[-2]).replace("_relu", ".relu")  # as the float ONNX has it
+    suffix = _SUFFIXES.get(node.op_type, "")
+    return ".".join(filter(None, (path, suffix)))
+
+
+def _rename(graph: onnx.GraphProto, new: dict[str, str]) -> None:
+    for node in graph.node:
+        for names in (node.input, node.output):
+            names[:] = [new.get(name, name) for name in names]
+    for tensor in graph.initializer:
+        tensor.name = new.get(tensor.name, tensor.name)
+
+
+def _own_parameters(graph: onnx.GraphProto) -> None:
+    """A scale and zero-point of its own for every tensor, named after it.
+
+    torch shares equal constants between tensors that have nothing to do with each other. What a
+    pad or a flatten moves keeps the parameters of what it came from.
+    """
+    values = {tensor.name: tensor for tensor in graph.initializer}
+    moved = {
+        str(node.output[0]): str(node.input[0]) for node in graph.node if node.op_type in _MOVES
+    }
+    made: dict[str, onnx.TensorProto] = {}
+    replaced: set[str] = set()
+    for node in graph.node:
+        if node.op_type not in _QDQ:
+            continue
+        tensor = node.input[0].removesuffix(".quantized")
+        if tensor in moved and moved[tensor].endswith(".dequantized"):
+            tensor = moved[tensor].removesuffix(".dequantized")
+        for place, kind in ((1, "scale"), (2, "zero_point")):
+            replaced.add(node.input[place])
+            constant = onnx.TensorProto()
+            constant.CopyFrom(values[node.input[place]])
+            constant.name = node.input[place] = f"{tensor}.{kind}"
+            made.setdefault(constant.name, constant)
+    kept = [tensor for tensor in graph.initializer if tensor.name not in replaced]
+    del graph.initializer[:]
+    graph.initializer.extend([*kept, *made.values()])
