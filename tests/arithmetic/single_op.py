@@ -17,6 +17,8 @@ from onnx.reference import ReferenceEvaluator
 from quantscope.arithmetic import QuantParams, dtype_name
 
 MICROSOFT = "com.microsoft"
+# Activation and weight types whose kernels are exact on every CPU.
+EXACT_TYPES = [(np.int8, np.int8), (np.uint8, np.uint8)]
 
 
 def single_op(

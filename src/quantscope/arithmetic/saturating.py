@@ -10,7 +10,9 @@ Measured on such a CPU with onnxruntime 1.31 (constant or computed weights, per 
 channel, any zero-points, optimizations on or off, 1 to 3 spatial axes): QLinearConv, QLinearMatMul,
 MatMulInteger and QGemm saturate for uint8 x int8. Nothing saturates for int8 x int8, uint8 x uint8
 and int8 x uint8 (16-bit multiplications), in depthwise convolutions (one channel in and one out
-per group, also with a single group), and in ConvInteger.
+per group, also with a single group), and in ConvInteger. The session option
+"session.x64quantprecision" = "1" turns constant int8 weights into uint8 when optimizing, so that a
+runtime with it does not saturate either.
 """
 
 from typing import NamedTuple
