@@ -1,12 +1,14 @@
 """What the tests share: the reference files where they are at hand, and a small ResNet8."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import hypothesis
 import numpy as np
 import pytest
 
-from quantscope.zoo import Weights, build_onnx
+from quantscope.quantize import PtqConfig, quantize_onnx
+from quantscope.zoo import Weights, build_onnx, bundled_models
 from quantscope.zoo.architecture import expected_shapes
 
 # The same cases on every machine, and no clock: a loaded machine is not a failing test.
@@ -44,3 +46,19 @@ def random_resnet8(random_weights: Weights, tmp_path_factory: pytest.TempPathFac
     path = tmp_path_factory.mktemp("models") / "random_resnet8.onnx"
     path.write_bytes(build_onnx(random_weights).SerializeToString(deterministic=True))
     return path
+
+
+@pytest.fixture(scope="session")
+def quantized(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """`quantized(activations="uint8", format="qdq", ...)`: the bundled ResNet8, quantized so."""
+    folder = tmp_path_factory.mktemp("quantized")
+    made: dict[PtqConfig, Path] = {}
+
+    def make(**choices: object) -> Path:
+        config = PtqConfig(**{"calibration_images": 32, **choices})
+        if config not in made:
+            made[config] = folder / f"model{len(made)}.onnx"
+            quantize_onnx(bundled_models()["resnet8"], made[config], config)
+        return made[config]
+
+    return make

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from tiny_onnx import FLOAT, constant, conv_relu, model, saved, value, weights
 from onnx import helper
+from tiny_onnx import FLOAT, constant, conv_relu, model, saved, value, weights
 
 from quantscope.errors import BadModelError
 from quantscope.model import classifier_input, ends_in_softmax, load_onnx
