@@ -70,6 +70,8 @@ class Lifetime(NamedTuple):
 
 def live_bytes(lifetimes: Iterable[Lifetime], layer_count: int) -> list[int | None]:
     """For each layer the bytes of all activations that exist while it runs."""
+    if layer_count == 0:
+        return []
     change = [0] * (layer_count + 1)
     unknown = [0] * (layer_count + 1)
     for first, last, size in lifetimes:

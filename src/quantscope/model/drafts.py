@@ -60,7 +60,7 @@ def describe(
     *,
     axis: int | None,
     block_size: int = 0,
-) -> Draft | None:
+) -> Draft:
     """The draft of an integer value that somebody reads with this scale."""
     kind = graph.type(integer)
     before = found.by_integer.get(integer)
@@ -78,8 +78,6 @@ def describe(
         block_size=block_size,
         shape=kind.shape,
     )
-    if params is None:
-        return None
     if before is None:
         draft = Draft(params, [integer], scale, zero_point or None, kind.shape)
         if stored is not None:

@@ -93,8 +93,10 @@ def _reading(
     kind = graph.type(name)
     dtype = draft.params.dtype if draft else kind.dtype
     is_constant = graph.is_constant(name) or (draft is not None and draft.read_integers is not None)
-    shape = kind.shape if kind.shape is not None or draft is None else draft.shape
-    sized = graph.sized.get(name)
+    shape = kind.shape
+    sized = graph.sized.get(name, kind).shape
+    if draft is not None and is_constant and name in draft.integer_names:
+        shape = sized = draft.shape  # the file's own shape may be that of packed bytes
     return Reading(
         name=name,
         role=_constant_role(op_type, place, dtype, shape, draft) if is_constant else "activation",
@@ -102,7 +104,7 @@ def _reading(
         draft=draft,
         dtype=dtype,
         shape=shape,
-        sized=shape if sized is None or sized.shape is None else sized.shape,
+        sized=shape if sized is None else sized,
     )
 
 

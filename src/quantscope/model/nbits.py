@@ -10,7 +10,7 @@ from quantscope.errors import BadModelError
 from quantscope.model.drafts import Draft, QuantizedValues, padded_inputs, register
 from quantscope.model.network import Array
 from quantscope.model.onnx_graph import OnnxGraph, attribute_int
-from quantscope.model.quant_params import checked_params
+from quantscope.model.quant_params import NotShownError, checked_params
 
 
 class NBitsWeight(NamedTuple):
@@ -52,6 +52,14 @@ def _unpack_bits(packed: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
 
 
 def add_nbits(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None:
+    """A draft of a MatMulNBits' weight, or a note that says why not."""
+    try:
+        _add_weight(graph, found, node)
+    except NotShownError as reason:
+        found.notes.append(f"The weight of {node.name} is not shown as quantized: {reason}")
+
+
+def _add_weight(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None:
     _, packed_name, scale_name, zero_point_name = padded_inputs(node, 4)[:4]
     weight = NBitsWeight(
         columns=attribute_int(node, "N", 0),
@@ -63,8 +71,7 @@ def add_nbits(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None:
     packed_zero_point = graph.array(zero_point_name)
     float_zero_point = packed_zero_point is not None and packed_zero_point.dtype != np.uint8
     if packed is None or scale is None or float_zero_point or weight.bits not in (2, 4, 8):
-        found.notes.append(f"{packed_name}: a MatMulNBits weight of this kind is not shown")
-        return
+        raise NotShownError("it is of a kind that is not known here")
     if min(weight.columns, weight.rows, weight.block_size) < 1:
         raise BadModelError(f"{node.name!r} in {graph.file.path} has a weight of no size")
     row_bytes = weight.columns * -(-weight.blocks * weight.bits // 8)

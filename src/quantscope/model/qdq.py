@@ -6,10 +6,23 @@ from quantscope.arithmetic.affine import quantize
 from quantscope.model.drafts import Draft, QuantizedValues, describe, padded_inputs, register
 from quantscope.model.onnx_graph import OnnxGraph, attribute_int, output_names
 from quantscope.model.onnx_tensors import element_type
-from quantscope.model.quant_params import read_params
+from quantscope.model.quant_params import NotShownError, read_params
 
 
-def add_quantize(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None:
+def add_quantizer(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None:
+    """A QuantizeLinear or DequantizeLinear becomes part of a draft, or a note says why not."""
+    try:
+        if node.op_type == "QuantizeLinear":
+            _add_quantize(graph, found, node)
+        else:
+            _add_dequantize(graph, found, node)
+    except NotShownError as reason:
+        found.notes.append(f"{output_names(node)[0]} is not shown as quantized: {reason}")
+    else:
+        found.absorbed.add(node)
+
+
+def _add_quantize(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None:
     source, scale, zero_point = padded_inputs(node, 3)[:3]
     integer = output_names(node)[0]
     code = attribute_int(node, "output_dtype", 0) or ir.DataType.UINT8.value
@@ -26,10 +39,6 @@ def add_quantize(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> Non
         block_size=block_size,
         shape=shape,
     )
-    if params is None:
-        found.notes.append(f"{integer}: its scale is computed when the model runs, so not shown")
-        return
-    found.absorbed.add(node)
     # One tensor quantized several times in the same way (a pair for each reader) is one tensor.
     for draft in found.by_float.get(source, ()):
         same_names = (draft.scale_name, draft.zero_point_name) == (scale, zero_point or None)
@@ -44,14 +53,9 @@ def add_quantize(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> Non
     register(found, draft)
 
 
-def add_dequantize(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None:
+def _add_dequantize(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None:
     integer, scale, zero_point = padded_inputs(node, 3)[:3]
     axis, block_size = attribute_int(node, "axis", 1), attribute_int(node, "block_size", 0)
     draft = describe(graph, found, integer, scale, zero_point, axis=axis, block_size=block_size)
-    if draft is None:
-        name = output_names(node)[0]
-        found.notes.append(f"{name}: its scale is computed when the model runs, so not shown")
-        return
-    found.absorbed.add(node)
     draft.dequantized_names.append(output_names(node)[0])
     found.by_dequantized[output_names(node)[0]] = draft

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from quantscope.model.drafts import Draft, QuantizedValues, describe, padded_inputs, register
 from quantscope.model.onnx_graph import OnnxGraph, attribute_float, attribute_int, output_names
-from quantscope.model.quant_params import checked_params, read_params
+from quantscope.model.quant_params import NotShownError, checked_params, read_params
 
 
 class Scaled(NamedTuple):
@@ -93,20 +93,37 @@ def layout_of(node: ir.Node) -> QOperator | None:
 def add_qoperator(
     graph: OnnxGraph, found: QuantizedValues, node: ir.Node, layout: QOperator
 ) -> None:
+    """Drafts of what the operator reads and writes, or notes that say why not."""
     names = padded_inputs(node, 9)
     read: list[Draft | None] = []
     for slot in layout.scaled:
         value, scale, zero_point = (names[index] for index in slot[:3])
-        is_given = value and scale
-        read.append(
-            describe(graph, found, value, scale, zero_point, axis=slot.axis) if is_given else None
-        )
+        draft = None
+        if value and scale:
+            try:
+                draft = describe(graph, found, value, scale, zero_point, axis=slot.axis)
+            except NotShownError as reason:
+                found.notes.append(f"{value} is not shown as quantized: {reason}")
+        read.append(draft)
     if layout.bias is not None and names[layout.bias]:
         _add_bias(graph, found, names[layout.bias], read, attribute_float(node, "alpha", 1.0))
-    if layout.output is None or not names[layout.output[0]]:
-        return
-    output = output_names(node)[0]
-    scale, zero_point = (names[index] for index in layout.output)
+    if layout.output is not None and names[layout.output[0]]:
+        output = output_names(node)[0]
+        try:
+            _add_output(graph, found, node, output, *(names[index] for index in layout.output))
+        except NotShownError as reason:
+            found.notes.append(f"{output} is not shown as quantized: {reason}")
+
+
+def _add_output(
+    graph: OnnxGraph,
+    found: QuantizedValues,
+    node: ir.Node,
+    output: str,
+    scale: str,
+    zero_point: str,
+) -> None:
+    shape = graph.type(output).shape
     params = read_params(
         graph,
         tensor=output,
@@ -114,12 +131,8 @@ def add_qoperator(
         zero_point=zero_point,
         dtype=graph.type(zero_point).dtype if zero_point else "uint8",
         axis=-2 if node.op_type == "QLinearMatMul" else None,
-        shape=graph.type(output).shape,
+        shape=shape,
     )
-    if params is None:
-        found.notes.append(f"{output}: its scale is computed when the model runs, so not shown")
-        return
-    shape = graph.type(output).shape
     register(found, Draft(params, [output], scale, zero_point or None, shape))
 
 

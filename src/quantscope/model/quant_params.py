@@ -9,6 +9,10 @@ from quantscope.model.onnx_graph import OnnxGraph
 from quantscope.model.onnx_tensors import Shape
 
 
+class NotShownError(Exception):
+    """A quantization that is no fault of the file but that `QuantParams` cannot hold."""
+
+
 def read_params(
     graph: OnnxGraph,
     *,
@@ -19,17 +23,17 @@ def read_params(
     axis: int | None,
     block_size: int = 0,
     shape: Shape | None = None,
-) -> QuantParams | None:
-    """The parameters stated for `tensor`; None if they are computed when the model runs.
+) -> QuantParams:
+    """The parameters stated for `tensor`.
 
     `axis` counts only where the scale has several values: a list of one is a single scale.
     """
     stored_scale = graph.array(scale)
     stored_zero_point = graph.array(zero_point) if zero_point else None
     if stored_scale is None or (zero_point and stored_zero_point is None):
-        return None
+        raise NotShownError("its scale is computed when the model runs")
     if dtype not in DTYPE_NAMES:
-        return None
+        raise NotShownError(f"{dtype} is not a known quantized type")
     if stored_scale.size == 1 and not block_size:
         stored_scale = stored_scale.reshape(())
         axis = None
@@ -62,6 +66,9 @@ def checked_params(
     try:
         return QuantParams(scale, zero_point, dtype, axis=axis, block_size=block_size)
     except BadConfigError as error:
+        # onnxruntime's symmetric block quantizer writes negative scales on purpose.
+        if block_size and (scale.astype(np.float32) < 0).any():
+            raise NotShownError("some of its blocks have negative scales") from None
         raise _wrong(graph, tensor, str(error)) from None
 
 

@@ -6,7 +6,7 @@ from quantscope.model.drafts import Draft, QuantizedValues, padded_inputs, regis
 from quantscope.model.nbits import add_nbits
 from quantscope.model.onnx_file import QDQ_OPS
 from quantscope.model.onnx_graph import MICROSOFT, STANDARD, OnnxGraph, output_names
-from quantscope.model.qdq import add_dequantize, add_quantize
+from quantscope.model.qdq import add_quantizer
 from quantscope.model.qoperator import add_qoperator, layout_of
 
 # Operators that move integers about without computing with them.
@@ -37,10 +37,7 @@ def find_quantized_values(graph: OnnxGraph) -> QuantizedValues:
             continue
         layout = layout_of(node)
         if node.op_type in QDQ_OPS and len(node.inputs) >= 2:
-            if node.op_type == "QuantizeLinear":
-                add_quantize(graph, found, node)
-            else:
-                add_dequantize(graph, found, node)
+            add_quantizer(graph, found, node)
         elif layout is not None:
             add_qoperator(graph, found, node, layout)
         elif node.op_type == "MatMulNBits" and node.domain == MICROSOFT:

@@ -114,7 +114,7 @@ def _gives_none(graph: OnnxGraph, node: ir.Node, found: set[str]) -> bool:
     if op_type not in _KEEPS_SIGN:
         return False
     if layout is not None:
-        read = [names[slot.value] for slot in layout.scaled]
+        read = [names[slot.value] for slot in layout.scaled if slot.value < len(names)]
     else:
         read = [name for name in names if name] if op_type in _JOINS else list(names[:1])
     return bool(read) and all(name in found for name in read)
