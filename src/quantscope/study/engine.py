@@ -1,0 +1,216 @@
+"""Jobs in, rows on disk: each as soon as it is there, none twice, none lost to another's crash.
+
+A job is a JSON-able configuration, its row what a function makes of it, in whatever process. A
+function that raises gives a row that says why. One that takes its worker process down is tried
+again; several jobs may have been running then, so those are tried one at a time, and a job is
+given up when it was alone and its worker died, twice.
+"""
+
+import hashlib
+import json
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    wait,
+)
+from dataclasses import dataclass
+from typing import Any
+
+from quantscope.errors import QuantscopeError
+from quantscope.progress import Progress, silent
+from quantscope.study.folder import Row, StudyFolder
+from quantscope.study.pools import BorrowedPool, Pool, WorkerPool, killed_worker_errors
+
+Work = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""From a job's configuration to its result, both JSON-able; sent to other processes."""
+
+DEATHS_ALLOWED = 2
+SECONDS_BETWEEN_LOOKS = 0.2
+
+
+@dataclass(frozen=True)
+class Job:
+    """`key` says what the row follows from: the same key, the same row."""
+
+    key: str
+    label: str
+    config: Mapping[str, Any]
+
+
+def key_of(**parts: Any) -> str:
+    """A short digest of JSON-able values."""
+    text = json.dumps(parts, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def run_jobs(
+    jobs: Iterable[Job],
+    work: Work,
+    folder: StudyFolder,
+    *,
+    executor: Executor | None = None,
+    workers: int | None = None,
+    retry_failed: bool = False,
+    what: str = "Study",
+    progress: Progress = silent,
+) -> dict[str, Row]:
+    """Run the jobs that have no row in the folder yet; returns the rows of all, by key.
+
+    `executor` is any of `concurrent.futures`; without one, `workers` processes (all cores).
+    """
+    all_jobs = {job.key: job for job in jobs}
+    done = {
+        key
+        for key, row in folder.rows().items()
+        if key in all_jobs and not (retry_failed and row["status"] == "failed")
+    }
+    left = [job for key, job in all_jobs.items() if key not in done]
+    progress(what, len(done), len(all_jobs))
+    if left:
+        pool: Pool = (
+            BorrowedPool(executor) if executor else WorkerPool(workers, scratch=folder.scratch)
+        )
+
+        def look(rows: list[Row]) -> None:
+            for row in rows:
+                folder.write_row(row)
+                done.add(row["key"])
+            progress(what, len(done), len(all_jobs))
+
+        _Schedule(left, work, pool).run(look)
+    rows = folder.rows()
+    return {key: rows[key] for key in all_jobs}
+
+
+class _Schedule:
+    def __init__(self, jobs: list[Job], work: Work, pool: Pool):
+        self.work, self.pool = work, pool
+        self.waiting = deque(jobs)
+        self.suspects: deque[Job] = deque()
+        self.deaths: Counter[str] = Counter()
+        self.flying: dict[Future[Row], Job] = {}
+
+    def run(self, look: Callable[[list[Row]], None]) -> None:
+        """Calls `look` with the rows that came, several times a second; it may raise to stop."""
+        try:
+            while self.waiting or self.suspects or self.flying:
+                self._submit()
+                wait(self.flying, timeout=SECONDS_BETWEEN_LOOKS, return_when=FIRST_COMPLETED)
+                look(self._collect())
+        finally:
+            for future in self.flying:
+                future.cancel()
+            self.pool.stop()
+
+    def _submit(self) -> None:
+        if self.suspects:
+            if not self.flying:
+                self._start(self.suspects)
+            return
+        limit = self.pool.limit or len(self.waiting) + len(self.flying)
+        while self.waiting and len(self.flying) < limit:
+            if not self._start(self.waiting):
+                return
+
+    def _start(self, queue: deque[Job]) -> bool:
+        try:
+            future = self.pool.executor().submit(attempt, self.work, queue[0])
+        except BrokenExecutor:
+            # Broken since the last look. Those in flight are found broken at the next one.
+            if not self.flying:
+                self.pool.discard()
+            return False
+        self.flying[future] = queue.popleft()
+        return True
+
+    def _collect(self) -> list[Row]:
+        alone = len(self.flying) == 1
+        rows: list[Row] = []
+        fallen: list[Job] = []
+        broken = False
+        for future in [future for future in self.flying if future.done()]:
+            job = self.flying.pop(future)
+            try:
+                rows.append(future.result())
+            except BrokenExecutor:
+                broken = True
+                fallen.append(job)
+            except killed_worker_errors():
+                self.deaths[job.key] += DEATHS_ALLOWED if alone else 0  # the cluster tried often
+                self._accuse(job, rows)
+            except (Exception, CancelledError) as error:
+                raise QuantscopeError(
+                    f"The executor could not run '{job.label}': {reason_of(error)}; finished rows "
+                    "are kept, the same command goes on"
+                ) from error
+        if broken:
+            fallen += self._fallen_since(rows)
+            self.pool.discard()
+            for job in fallen:
+                self.deaths[job.key] += alone
+                self._accuse(job, rows)
+        return rows
+
+    def _fallen_since(self, rows: list[Row]) -> list[Job]:
+        """A broken pool fails all that was in flight, though not in one instant."""
+        fallen = []
+        wait(self.flying)
+        for future, job in self.flying.items():
+            if future.exception() is None:
+                rows.append(future.result())
+            else:
+                fallen.append(job)
+        self.flying.clear()
+        return fallen
+
+    def _accuse(self, job: Job, rows: list[Row]) -> None:
+        if self.deaths[job.key] < DEATHS_ALLOWED:
+            self.suspects.append(job)
+            return
+        reason = "It took its worker process down twice (a crash in native code, or out of memory)"
+        rows.append(failed_row(job, reason))
+
+
+def attempt(work: Work, job: Job) -> Row:
+    """A job's row, whatever happens short of the process's end."""
+    started = time.perf_counter()
+    try:
+        result = dict(work(job.config))
+        json.dumps(result, allow_nan=False)
+    except (Exception, SystemExit) as error:
+        return failed_row(job, reason_of(error), seconds=time.perf_counter() - started)
+    return {
+        **_head(job),
+        "status": "done",
+        "reason": None,
+        "seconds": round(time.perf_counter() - started, 3),
+        **result,
+    }
+
+
+def failed_row(job: Job, reason: str, *, seconds: float | None = None) -> Row:
+    return {
+        **_head(job),
+        "status": "failed",
+        "reason": reason,
+        "seconds": None if seconds is None else round(seconds, 3),
+    }
+
+
+def _head(job: Job) -> Row:
+    return {"key": job.key, "label": job.label, "config": dict(job.config)}
+
+
+def reason_of(error: BaseException) -> str:
+    """One line. An error of ours explains itself; of others the kind is named too."""
+    lines = str(error).strip().splitlines()
+    text = lines[0] if lines else ""
+    if isinstance(error, QuantscopeError):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
