@@ -20,7 +20,6 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 from onnxruntime.quantization.calibrate import (
     CalibrationMethod,
-    HistogramCollector,
     TensorData,
     TensorsData,
     create_calibrator,
@@ -29,6 +28,7 @@ from onnxruntime.quantization.calibrate import (
 from quantscope.errors import BadModelError
 from quantscope.progress import Progress, silent
 from quantscope.quantize.config import PtqConfig
+from quantscope.quantize.entropy import QuickHistogramCollector
 
 Array = NDArray[Any]
 METHODS = {
@@ -145,7 +145,7 @@ def _histogram_ranges(
     batches: Iterator[dict[str, Array]], extremes: dict[str, Extremes], config: PtqConfig
 ) -> dict[str, tuple[Array, Array]]:
     symmetric = config.calibration == "percentile"  # it takes the percentile of magnitudes
-    collector = HistogramCollector(
+    collector = QuickHistogramCollector(
         method=config.calibration,
         symmetric=symmetric,
         num_bins=config.histogram_bins,

@@ -36,7 +36,7 @@ class LayerOverride:
     def __post_init__(self) -> None:
         _check_choice("activations", self.activations, ActivationType, optional=True)
         _check_choice("weights", self.weights, WeightType, optional=True)
-        if not self.layer:
+        if not isinstance(self.layer, str) or not self.layer:
             raise BadConfigError("An override names no layer; give the layer's name")
         if self.left_float and self.changes_type:
             raise BadConfigError(
@@ -81,6 +81,7 @@ class PtqConfig:
         _check_choice("framework", self.framework, Framework)
         for name, kind in _CHOICES.items():
             _check_choice(name, getattr(self, name), kind, optional=name != "weights")
+        _check_types(self)
         object.__setattr__(self, "overrides", tuple(self.overrides))
         if self.calibration_images < 1:
             raise BadConfigError(
@@ -102,9 +103,10 @@ class PtqConfig:
         """A short name for tables and figures."""
         weights = "" if self.weights == "int8" else f" × {self.weights}"
         method: str = self.calibration or self.observer or ""
+        usual = {"entropy": ENTROPY_BINS, "percentile": PERCENTILE_BINS}.get(method)
         if self.percentile is not None:
             method += f" {self.percentile:g}"
-        if self.histogram_bins not in (None, ENTROPY_BINS, PERCENTILE_BINS):
+        if self.histogram_bins != usual:
             method += f" ({self.histogram_bins} bins)"
         if self.weight_observer == "histogram":
             method += " (weights too)"
@@ -135,7 +137,11 @@ class PtqConfig:
         _check_keys(values, [f.name for f in fields(cls)], "A quantization")
         overrides = values.get("overrides", ())
         names = [f.name for f in fields(LayerOverride)]
+        if not isinstance(overrides, list | tuple):
+            raise BadConfigError(f"overrides is {overrides!r}; it must be a list of tables")
         for override in overrides:
+            if not isinstance(override, Mapping):
+                raise BadConfigError(f"An override is {override!r}; it must be a table of options")
             _check_keys(override, names, "An override")
             if "layer" not in override:
                 raise BadConfigError("An override names no layer; give the layer's name")
@@ -170,8 +176,28 @@ def _check_keys(values: Mapping[str, Any], known: list[str], what: str) -> None:
             raise BadConfigError(f"{what} has no option '{key}'; {closest(key, known)}")
 
 
+def _check_types(config: PtqConfig) -> None:
+    """Values may come from a person's file."""
+    wanted: dict[str, tuple[type, ...]] = {
+        "calibration_images": (int,),
+        "calibration_seed": (int,),
+        "histogram_bins": (int, type(None)),
+        "percentile": (int, float, type(None)),
+        **dict.fromkeys(("per_channel", "symmetric_activations", "reduce_range"), (bool,)),
+    }
+    for name, kinds in wanted.items():
+        value = getattr(config, name)
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            kind = {int: "a whole number", bool: "true or false"}[kinds[0]]
+            raise BadConfigError(
+                f"{name} is {value!r}; it must be {'a number' if float in kinds else kind}"
+            )
+
+
 def _check_choice(name: str, value: object, kind: Any, *, optional: bool = False) -> None:
     choices = get_args(kind)
+    if value is not None and not isinstance(value, str):
+        raise BadConfigError(f"{name} is {value!r}; choose one of: {', '.join(choices)}")
     if value not in choices and not (optional and value is None):
         raise BadConfigError(f"{name} is {value!r}; choose one of: {', '.join(choices)}")
 
@@ -226,9 +252,9 @@ def _check_histogram(config: PtqConfig) -> None:
         raise BadConfigError(
             "histogram_bins goes with calibration entropy or percentile; minmax has no histogram"
         )
-    if not ENTROPY_BINS <= config.histogram_bins <= 65536 or config.histogram_bins % 2:
+    if not ENTROPY_BINS <= config.histogram_bins <= 8192 or config.histogram_bins % 2:
         raise BadConfigError(
-            f"histogram_bins is {config.histogram_bins}; choose an even number, 128 to 65536"
+            f"histogram_bins is {config.histogram_bins}; choose an even number, 128 to 8192"
         )
 
 
