@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 from numpy.typing import NDArray
 from onnxruntime.quantization.calibrate import (
@@ -81,7 +82,7 @@ def tensor_ranges(
         calibrator = create_calibrator(
             model, None, str(Path(folder) / "augmented.onnx"), METHODS["entropy"]
         )
-        names = sorted(calibrator.tensors_to_calibrate)
+        names = _in_order(calibrator.model.graph, calibrator.tensors_to_calibrate)
         session = calibrator.infer_session
         passes = 1 if method is CalibrationMethod.MinMax else 2
         tell = _Counter(progress, images * passes)
@@ -100,6 +101,13 @@ def tensor_ranges(
         n: TensorData(lowest=np.array(lo), highest=np.array(hi)) for n, (lo, hi) in found.items()
     }
     return Ranges(data=TensorsData(method, data), extremes=extremes)
+
+
+def _in_order(graph: onnx.GraphProto, tensors: set[str]) -> list[str]:
+    """As the graph makes them, so that the first that is wrong is the one to be named."""
+    made = [value.name for value in graph.input]
+    made += [name for node in graph.node for name in node.output]
+    return [name for name in made if name in tensors]
 
 
 class _Counter:
