@@ -75,7 +75,7 @@ def open_folder(path: Path, subjects: Mapping[str, Subject]) -> Iterator[StudyFo
             ) from None
         folder = StudyFolder(path)
         _settle(folder, subjects)
-        shutil.rmtree(folder.scratch, ignore_errors=True)
+        _remove_leftovers(folder)
         folder.scratch.mkdir()
         try:
             yield folder
@@ -88,6 +88,14 @@ def _holds_anything(path: Path) -> bool:
     ours = {".lock", "rows"}
     names = set(os.listdir(path))  # noqa: PTH208
     return bool(names - ours) or any((path / "rows").glob("*"))
+
+
+def _remove_leftovers(folder: StudyFolder) -> None:
+    """What a killed study was in the middle of writing."""
+    shutil.rmtree(folder.scratch, ignore_errors=True)
+    for part in (folder.path, folder.path / "rows", folder.path / "figures"):
+        for leftover in part.glob(".*.*.*"):
+            leftover.unlink(missing_ok=True)
 
 
 def _settle(folder: StudyFolder, subjects: Mapping[str, Subject]) -> None:

@@ -1,0 +1,217 @@
+"""One row of a PTQ study: quantize, evaluate in both executions, compare with the float model."""
+
+import hashlib
+import platform
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from quantscope import __version__
+from quantscope.data import ImageSet, load, load_npz
+from quantscope.errors import BadDataError, BadModelError
+from quantscope.quantize import Quantized, quantize_onnx, quantize_torch
+from quantscope.quantize.config import Framework
+from quantscope.run import Evaluation, Execution, KernelGap, evaluate, kernel_map, paired
+from quantscope.run.cpu import cpu_name
+from quantscope.study.config import StudyConfig
+
+THREADS = 1
+"""Of each row: rows run side by side, and one thread gives the same sums everywhere."""
+PACKAGES = ("numpy", "onnx", "onnxruntime", "torch", "torchao")
+Predictions = Mapping[str, tuple[int, ...]]
+"""Of the float model by execution, image by image."""
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A float model by path, or with its content, which then travels with every job."""
+
+    name: str
+    path: Path
+    digest: str
+    content: bytes | None = field(default=None, repr=False)
+
+    def in_folder(self, folder: Path) -> Path:
+        """Where it can be read; raises if it is not what it was when the study began."""
+        if self.content is not None:
+            path = folder / self.name
+            path.write_bytes(self.content)
+            return path
+        try:
+            found = hashlib.sha256(self.path.read_bytes()).hexdigest()
+        except OSError as error:
+            raise BadModelError(f"{self.path} cannot be read: {error.strerror}") from None
+        if found != self.digest:
+            raise BadModelError(f"{self.path} changed while the study ran; start a new study")
+        return self.path
+
+
+@dataclass(frozen=True)
+class ImagesFile:
+    """What `--data` said, and the digest that the images must have wherever they are loaded."""
+
+    spec: str
+    count: int | None
+    digest: str
+
+
+@dataclass(frozen=True)
+class PtqSetting:
+    """What all rows of a study share; sent along with each."""
+
+    models: Mapping[Framework, ModelFile]
+    data: ImagesFile
+    calibration: ImagesFile | None = None
+    baselines: Mapping[Framework, Predictions] = field(default_factory=dict, repr=False)
+
+
+def baseline_row(setting: PtqSetting, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The float model of the framework that the config names."""
+    framework: Framework = config["baseline"]
+    model = setting.models[framework]
+    data = _images(setting.data)
+    with tempfile.TemporaryDirectory(prefix="quantscope-") as folder:
+        path = model.in_folder(Path(folder))
+        executions = _executions(framework)
+        by = {e: evaluate(path, data, execution=e, threads=THREADS) for e in executions}
+        size_bytes = path.stat().st_size
+    first = by["reference"]
+    return {
+        **{execution: _measured(by.get(execution), None) for execution in ("reference", "runtime")},
+        "size_bytes": size_bytes,
+        "model_digest": model.digest,
+        "provenance": _provenance(setting, framework, first),
+    }
+
+
+def ptq_row(setting: PtqSetting, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Quantize by the config and measure what came out."""
+    chosen = StudyConfig.from_dict(config)
+    framework = chosen.ptq.framework
+    data = _images(setting.data)
+    calibration = _images(setting.calibration) if setting.calibration else None
+    with tempfile.TemporaryDirectory(prefix="quantscope-") as folder:
+        source = setting.models[framework].in_folder(Path(folder))
+        suffix = "onnx" if framework == "onnxruntime" else "pt2"
+        quantize = quantize_onnx if framework == "onnxruntime" else quantize_torch
+        made = quantize(
+            source, Path(folder) / f"quantized.{suffix}", chosen.ptq, calibration=calibration
+        )
+        by = {
+            execution: evaluate(
+                made.path,
+                data,
+                execution=execution,
+                int8_kernels=chosen.int8_kernels if execution == "runtime" else None,
+                threads=THREADS,
+            )
+            for execution in _executions(framework)
+        }
+        gap = _gap(made, by, chosen)
+    baseline = setting.baselines[framework]
+    return {
+        **{
+            execution: _measured(by.get(execution), baseline.get(execution))
+            for execution in ("reference", "runtime")
+        },
+        "kernel_gap": gap,
+        "size_bytes": made.size_bytes,
+        "model_digest": made.digest,
+        "warnings": list(made.warnings),
+        "provenance": _provenance(setting, framework, by["reference"])
+        | {
+            "quantization": {k: v for k, v in made.provenance.items() if k != "config"},
+            "runtime_options": dict(by["runtime"].provenance) if "runtime" in by else None,
+        },
+    }
+
+
+def _executions(framework: Framework) -> tuple[Execution, ...]:
+    return ("reference", "runtime") if framework == "onnxruntime" else ("reference",)
+
+
+# An .npz is read once a process, not once a row.
+@lru_cache(maxsize=2)
+def _images(file: ImagesFile) -> ImageSet:
+    images = load(file.spec) if file.spec in ("sample", "full") else load_npz(file.spec)
+    images = images if file.count is None else images.take(file.count)
+    if images.digest != file.digest:
+        raise BadDataError(f"The images of {file.spec} are not those that the study began with")
+    return images
+
+
+def _gap(
+    made: Quantized, by: Mapping[Execution, Evaluation], config: StudyConfig
+) -> dict[str, Any] | None:
+    if "runtime" not in by:
+        return None
+    kernels = kernel_map(made.path, int8_kernels=config.int8_kernels)
+    gap = KernelGap(by["reference"], by["runtime"], kernels)
+    facts = gap.to_dict()
+    facts["kernel_map"].pop("layers")
+    return facts | {"gained": len(facts["gained"]), "lost": len(facts["lost"])}
+
+
+def _measured(found: Evaluation | None, baseline: tuple[int, ...] | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    facts = found.to_dict()
+    keep = ("correct", "images", "accuracy", "interval_95", "loss", "not_finite", "confusion")
+    measured = {key: facts[key] for key in keep} | {
+        "classes": [c.name for c in found.per_class],
+        "class_correct": [c.correct for c in found.per_class],
+        "class_total": [c.total for c in found.per_class],
+        "predictions": found.predictions.tolist(),
+        "delta": None,
+    }
+    if baseline is None:
+        return measured
+    # Only predictions and labels matter for pairs; the rest stays this evaluation's.
+    pair = paired(found, _with_predictions(found, baseline))
+    changes = pair.per_class
+    worst = min(
+        (c for c in changes if c.delta is not None), key=lambda c: c.delta or 0.0, default=None
+    )
+    measured["delta"] = {
+        "delta": pair.delta,
+        "interval_95": list(pair.interval_95),
+        "p_value": pair.p_value,
+        "gained": len(pair.gained),
+        "lost": len(pair.lost),
+        "changed": len(pair.changed),
+        "class_changes": [c.delta for c in changes],
+        "worst_class": worst.name if worst else None,
+        "worst_class_change": worst.delta if worst else None,
+        "confusion_change": pair.confusion_change.tolist(),
+    }
+    return measured
+
+
+def _with_predictions(found: Evaluation, predictions: tuple[int, ...]) -> Evaluation:
+    return replace(found, predictions=np.array(predictions, dtype=np.int64))
+
+
+def _provenance(setting: PtqSetting, framework: Framework, of: Evaluation) -> dict[str, Any]:
+    model = setting.models[framework]
+    return {
+        "float_model": {"name": model.name, "digest": model.digest},
+        "data": {"name": of.data, "images": of.images, "digest": of.data_digest},
+        "threads": THREADS,
+        "cpu": cpu_name(),
+        "platform": platform.platform(terse=True),
+        "versions": {"quantscope": __version__, "python": platform.python_version()}
+        | {name: found for name in PACKAGES if (found := _version(name))},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
