@@ -30,7 +30,7 @@ def refused(*arguments: object, **environment: str) -> str:
     return done.stderr
 
 
-COMMANDS = [("evaluate",), ("import-keras",), ("data", "fetch"), ("data", "info")]
+COMMANDS = [("evaluate",), ("quantize",), ("import-keras",), ("data", "fetch"), ("data", "info")]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

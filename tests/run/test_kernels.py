@@ -5,13 +5,15 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
 from onnx import numpy_helper
 
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError
-from quantscope.run import KernelMap, kernel_gap, kernel_map
+from quantscope.run import KernelMap, evaluate, kernel_gap, kernel_map
 from quantscope.run.cpu import saturates_8bit_products
+from quantscope.run.sessions import session_options
 from quantscope.zoo import CONVOLUTIONS, bundled_models
 
 x86_only = pytest.mark.skipif(
@@ -116,3 +118,16 @@ def test_models_without_two_executions_say_so() -> None:
         kernel_gap("resnet8", sample)
     with pytest.raises(BadConfigError, match=r"resnet8\.safetensors is a PyTorch model"):
         kernel_gap("resnet8-torch", sample)
+
+
+@x86_only
+def test_the_session_option_that_the_explanation_names_closes_the_gap(
+    quantized: Callable[..., Path],
+) -> None:
+    path, sample = quantized(activations="uint8"), load_sample().take(200)
+    stated = evaluate(path, sample, execution="reference")
+    options = session_options("runtime")
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    session = ort.InferenceSession(path, options)
+    scores = session.run(None, {"input": sample.images.astype(np.float32)})[0]
+    assert (scores.argmax(1) == stated.predictions).mean() > 0.99

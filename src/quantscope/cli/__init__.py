@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from quantscope.cli import data, evaluate, import_keras
+from quantscope.cli import data, evaluate, import_keras, quantize
 from quantscope.cli.console import messages
 from quantscope.errors import QuantscopeError
 
@@ -19,6 +19,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("evaluate")(evaluate.command)
+app.command("quantize")(quantize.command)
 app.command("import-keras")(import_keras.command)
 app.add_typer(data.app, name="data")
 
