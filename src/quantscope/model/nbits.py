@@ -70,7 +70,9 @@ def _add_weight(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None
     packed, scale = graph.tensor(packed_name), graph.array(scale_name)
     packed_zero_point = graph.array(zero_point_name)
     float_zero_point = packed_zero_point is not None and packed_zero_point.dtype != np.uint8
-    if packed is None or scale is None or float_zero_point or weight.bits not in (2, 4, 8):
+    if packed is None or packed.dtype != ir.DataType.UINT8 or scale is None or float_zero_point:
+        raise NotShownError("it is of a kind that is not known here")
+    if weight.bits not in (2, 4, 8):
         raise NotShownError("it is of a kind that is not known here")
     if min(weight.columns, weight.rows, weight.block_size) < 1:
         raise BadModelError(f"{node.name!r} in {graph.file.path} has a weight of no size")

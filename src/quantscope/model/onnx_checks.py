@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import onnx
-from google.protobuf.message import Message  # type: ignore[import-untyped]
 
 from quantscope.errors import BadModelError
 from quantscope.model.onnx_tensors import is_external, subgraphs
@@ -12,8 +11,6 @@ from quantscope.model.onnx_tensors import is_external, subgraphs
 
 def check_model(path: Path, proto: onnx.ModelProto) -> None:
     """Raise one line of `BadModelError` for the first thing that is wrong with the graph."""
-    if _has_bad_text(proto):
-        raise BadModelError(f"{path} is damaged: a name in it is not valid text")
     if not proto.opset_import:
         raise BadModelError(f"{path} is not a whole ONNX model: it names no opset")
     newest = onnx.defs.onnx_opset_version()
@@ -178,14 +175,3 @@ def _title(node: onnx.NodeProto, index: int) -> str:
 def _titles(nodes: Sequence[onnx.NodeProto], indices: Sequence[int]) -> str:
     shown = ", ".join(_title(nodes[index], index) for index in indices[:3])
     return shown if len(indices) <= 3 else f"{shown} and {len(indices) - 3} more"
-
-
-def _has_bad_text(message: Message) -> bool:
-    """Protobuf hands out a string that is not UTF-8 as bytes, which nobody expects."""
-    for field, value in message.ListFields():
-        values = value if field.is_repeated else (value,)
-        if field.type == field.TYPE_STRING and any(isinstance(text, bytes) for text in values):
-            return True
-        if field.message_type is not None and any(_has_bad_text(inner) for inner in values):
-            return True
-    return False

@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from quantscope.errors import BadModelError
 from quantscope.model.onnx_checks import check_model
 from quantscope.model.onnx_tensors import Dim, Shape, element_type, locate_tensors, shape_of
-from quantscope.model.wire import WireError, without_weights
+from quantscope.model.wire import WireError, has_bad_text, without_weights
 
 Format = Literal["float", "qdq", "qoperator", "mixed"]
 
@@ -216,6 +216,8 @@ def _parse(path: Path, content: memoryview) -> onnx.ModelProto:
         raise BadModelError(
             f"{path} is cut short or damaged ({reason}); copy or export it again"
         ) from None
+    if has_bad_text(proto):
+        raise BadModelError(f"{path} is damaged: a name in it is not valid text")
     if not proto.HasField("graph"):
         raise BadModelError(f"{path} is not an ONNX model: it holds no graph")
     return proto

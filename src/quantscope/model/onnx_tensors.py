@@ -68,9 +68,11 @@ def external_path(model: Path, location: str) -> Path:
     folder = model.parent.resolve()
     try:
         path = (folder / location).resolve()
-    except (OSError, ValueError, RuntimeError):  # a null byte, a loop of links
+        path.is_file()
+    except (OSError, ValueError, RuntimeError):  # too long, a null byte, a loop of links
+        shown = f"{location[:40]}..." if len(location) > 40 else location
         raise BadModelError(
-            f"{model} names external data at {location!r}, no usable path"
+            f"{model} wants external data at {shown!r}, which cannot be a file"
         ) from None
     if not location or Path(location).is_absolute() or not path.is_relative_to(folder):
         raise BadModelError(

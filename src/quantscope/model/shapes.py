@@ -145,7 +145,8 @@ def _look_alike(skeleton: onnx.ModelProto, node: onnx.NodeProto) -> Iterator[onn
         yield from _reduce_mean(skeleton, node, attributes)
     elif node.op_type == "MatMulNBits":
         weight = f"{node.output[0]}/weight"
-        shape = [attributes.get("K"), attributes.get("N")]
+        sizes = [attributes.get("K"), attributes.get("N")]
+        shape = [size if isinstance(size, int) else None for size in sizes]
         value = helper.make_tensor_value_info(weight, onnx.TensorProto.FLOAT, shape)
         skeleton.graph.input.append(value)
         yield _node("MatMul", [node.input[0], weight], node.output[0])

@@ -1,5 +1,6 @@
 """Which values of a graph can never be negative, so that clipping negatives does nothing there."""
 
+import numpy as np
 import onnx_ir as ir
 
 from quantscope.arithmetic.params import QuantParams
@@ -110,7 +111,7 @@ def _gives_none(graph: OnnxGraph, node: ir.Node, found: set[str]) -> bool:
     if op_type == "Clip":
         lowest = graph.array(names[1]) if len(names) > 1 else node.attributes.get("min")
         smallest = lowest.value if isinstance(lowest, ir.Attr) else lowest
-        return smallest is not None and float(smallest) >= 0
+        return smallest is not None and bool(np.all(np.asarray(smallest, np.float64) >= 0))
     if op_type not in _KEEPS_SIGN:
         return False
     if layout is not None:

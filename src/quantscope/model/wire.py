@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import onnx
+from google.protobuf.message import Message  # type: ignore[import-untyped]
 
 INLINE_BYTES = 1024
 
@@ -39,6 +40,17 @@ class _Field(NamedTuple):
 def without_weights(content: memoryview, *, location: str) -> bytes:
     """The serialized model, each large `raw_data` replaced by its offset in the file `location`."""
     return b"".join(_rewrite(content, 0, len(content), _MODEL, location))
+
+
+def has_bad_text(message: Message) -> bool:
+    """Protobuf hands out a string that is not UTF-8 as bytes, which nobody expects."""
+    for field, value in message.ListFields():
+        values = value if field.is_repeated else (value,)
+        if field.type == field.TYPE_STRING and any(isinstance(text, bytes) for text in values):
+            return True
+        if field.message_type is not None and any(has_bad_text(inner) for inner in values):
+            return True
+    return False
 
 
 def _rewrite(

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from torch.fx import GraphModule
 
 INSTALL = "pip install 'quantscope[torch]'"
+_THEIRS = r"torch|torchao|onnxscript|onnx_ir|copyreg"
 _CONV2D = "torch.nn.modules.conv.Conv2d"
 
 
@@ -121,7 +122,7 @@ def quiet_torch() -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             for kind in (DeprecationWarning, FutureWarning, UserWarning):
-                warnings.filterwarnings("ignore", category=kind)
+                warnings.filterwarnings("ignore", category=kind, module=_THEIRS)
             yield
     finally:
         logging.disable(disabled)
@@ -208,6 +209,7 @@ def _convert(observed: "GraphModule") -> "ExportedProgram":
     program._example_inputs = None  # 3.1 of 3.7 MB, and a person's images are not the model
     for node in program.graph.nodes:
         node.meta.pop("stack_trace", None)  # paths of the machine that made it
+        node.meta.pop("from_node", None)  # addresses in its memory
     return program
 
 

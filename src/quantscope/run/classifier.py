@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.data import ImageSet
-from quantscope.errors import BadConfigError, BadDataError, BadModelError
+from quantscope.errors import BadDataError, BadModelError
 from quantscope.run.sessions import Execution
 from quantscope.zoo import bundled_models, find_model
 
@@ -20,6 +20,7 @@ Dimension = int | None
 
 INPUT_BYTES_A_BATCH = 4 << 20
 MAX_BATCH = 256
+TORCH_SUFFIXES = (".safetensors", ".pt2", ".pt", ".pth")
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,10 @@ def open_classifier(
     int8_kernels: bool | None = None,
     threads: int = 0,
 ) -> Classifier:
-    """Open an ONNX file, ResNet8 weights (.safetensors) or a bundled model by its name.
+    """Open an ONNX or PyTorch file, or a bundled model by its name.
 
-    `execution` None means runtime for ONNX and, for PyTorch, the only one there is. `int8_kernels`
+    `execution` None means runtime for ONNX and, for PyTorch, the only one there is: reference for
+    ResNet8's weights (.safetensors) and programs (.pt2), runtime for TorchScript archives (.pt). `int8_kernels`
     sets onnxruntime's `session.qdqisint8allowed`; None leaves it as the platform has it. `threads`
     0 means all cores; for PyTorch they are the process's, and not changed here.
     """
@@ -61,15 +63,10 @@ def open_classifier(
     if not path.exists():
         names = ", ".join(bundled_models())
         raise BadModelError(f"No file {path}; give a model's path, or a bundled one: {names}")
-    if path.suffix == ".safetensors":
-        if execution == "runtime":
-            raise BadConfigError(
-                f"{path.name} is a PyTorch model, which has no runtime execution here; "
-                f"use --execution reference"
-            )
+    if path.suffix in TORCH_SUFFIXES:
         from quantscope.run.torch_classifier import open_torch
 
-        return open_torch(path)
+        return open_torch(path, execution=execution)
     from quantscope.run.onnx_classifier import open_onnx
 
     return open_onnx(

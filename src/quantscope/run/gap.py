@@ -45,7 +45,7 @@ class KernelGap:
             return (
                 f"{what}: without VNNI, x86 adds products of uint8 activations and int8 weights "
                 f"in pairs with 16-bit saturation, in {len(suspects)} of this model's layers. "
-                f"Quantize with --reduce-range (7-bit weights), give onnxruntime the session option "
+                f"Quantize with --reduce-range (7-bit weights), set onnxruntime's "
                 f"session.x64quantprecision=1, or run on a CPU with VNNI."
             )
         if suspects and saturates_8bit_products() is None:

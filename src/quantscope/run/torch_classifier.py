@@ -1,24 +1,53 @@
 """PyTorch models as classifiers. Needs the `torch` extra."""
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quantscope.errors import BadConfigError, BadModelError
+from quantscope.model.onnx_file import show_shape
+from quantscope.model.pt2_graph import ProgramGraph, TensorType, program_graph
+from quantscope.model.torch_file import open_pt2, torch_kind
+from quantscope.model.torch_program import first_line, load_program
 from quantscope.run.classifier import Classifier
+from quantscope.run.sessions import Execution
 from quantscope.zoo import build_torch, read_safetensors
 
+if TYPE_CHECKING:
+    import torch
 
-def open_torch(path: Path) -> Classifier:
+Batch = NDArray[np.generic]
+Scores = NDArray[np.floating]
+
+_SEE_THROUGH = ("quantize_per_tensor", "dequantize_per_tensor", "view", "flatten", "_to_copy")
+
+
+def open_torch(path: Path, *, execution: Execution | None = None) -> Classifier:
+    """ResNet8's weights or a program of torch.export; each has the one execution that it has."""
+    if path.suffix == ".safetensors":
+        _refuse_runtime(path, execution)
+        return _open_weights(path)
+    torch_kind(path)
+    _refuse_runtime(path, execution)
+    return _open_program(path)
+
+
+def _refuse_runtime(path: Path, execution: Execution | None) -> None:
+    if execution == "runtime":
+        raise BadConfigError(
+            f"{path.name} is a PyTorch model, which has no runtime execution here; "
+            f"use --execution reference"
+        )
+
+
+def _open_weights(path: Path) -> Classifier:
     """ResNet8 from its weights, executed eagerly: the arithmetic that the module states."""
     module = build_torch(read_safetensors(path))
     import torch
-
-    def run(images: NDArray[np.generic]) -> NDArray[np.floating]:
-        with torch.inference_mode():
-            scores: NDArray[np.floating] = module(torch.from_numpy(images)).numpy()
-        return scores
 
     return Classifier(
         name=path.name,
@@ -27,6 +56,99 @@ def open_torch(path: Path) -> Classifier:
         input_shape=(3, 32, 32),
         input_dtype=np.dtype(np.float32),
         gives_probabilities=False,
-        run=run,
+        run=_runner(module, path.name),
         provenance={"torch": torch.__version__},
     )
+
+
+def _open_program(path: Path) -> Classifier:
+    """A program as it states itself: quantizers and float operators in turn, nothing fused."""
+    file = open_pt2(path)
+    graph = program_graph(file)
+    images = _image_input(graph, path.name)
+    program = load_program(file)
+    import torch
+
+    batch, *shape = images.shape
+    run = _runner(program.module(), path.name)
+    return Classifier(
+        name=path.name,
+        digest=file.digest,
+        execution="reference",
+        input_shape=tuple(dim if isinstance(dim, int) else None for dim in shape),
+        input_dtype=np.dtype(images.dtype),
+        gives_probabilities=_ends_in_softmax(graph),
+        run=run if isinstance(batch, int) else _within(graph.limits.get(str(batch)), run),
+        fixed_batch=batch if isinstance(batch, int) else None,
+        provenance={
+            "torch": torch.__version__,
+            "saved with torch": str(file.program["torch_version"]),
+        },
+    )
+
+
+def _image_input(graph: ProgramGraph, model: str) -> TensorType:
+    if len(graph.inputs) != 1:
+        found = ", ".join(graph.inputs) or "none"
+        raise BadModelError(
+            f"{model} has {len(graph.inputs)} inputs ({found}); a classifier of images has one"
+        )
+    kind = graph.types[graph.inputs[0]]
+    if len(kind.shape) != 4:
+        raise BadModelError(
+            f"The input {graph.inputs[0]!r} of {model} has the shape {show_shape(kind.shape)}; "
+            "images need four dimensions, such as [N, 3, 32, 32]"
+        )
+    try:
+        np.dtype(kind.dtype)
+    except TypeError:
+        raise BadModelError(
+            f"The input {graph.inputs[0]!r} of {model} is {kind.dtype}, which images cannot be "
+            f"given in; the usual ones are float32 and uint8"
+        ) from None
+    return kind
+
+
+def _ends_in_softmax(graph: ProgramGraph) -> bool:
+    makers = {name: node for node in graph.nodes for name in node.outputs}
+    node = makers.get(graph.outputs[0]) if graph.outputs else None
+    while node is not None and node.op.split(".")[1] in _SEE_THROUGH:
+        node = makers.get(node.reads[0])
+    return node is not None and node.op.split(".")[1] in ("softmax", "_softmax")
+
+
+def _within(
+    limits: tuple[int | None, int | None] | None, run: Callable[[Batch], Scores]
+) -> Callable[[Batch], Scores]:
+    """Batches no larger and no smaller than the program was exported for."""
+    least, most = limits or (None, None)
+    least, most = least or 1, most or 1 << 30
+
+    def run_within(images: Batch) -> Scores:
+        parts = []
+        for start in range(0, len(images), most):
+            part = images[start : start + most]
+            filler = np.repeat(part[-1:], max(least - len(part), 0), axis=0)
+            parts.append(run(np.concatenate([part, filler]))[: len(part)])
+        return np.concatenate(parts)
+
+    return run_within
+
+
+def _runner(module: "Callable[[torch.Tensor], Any]", model: str) -> Callable[[Batch], Scores]:
+    import torch
+
+    def run(images: Batch) -> Scores:
+        try:
+            with torch.inference_mode():
+                scores = module(torch.from_numpy(images))
+        except Exception as error:  # of any kind: the operators are the file's
+            raise BadModelError(f"{model} failed while running: {first_line(error)}") from None
+        while isinstance(scores, tuple | list | dict) and len(scores):
+            scores = next(iter(scores.values() if isinstance(scores, dict) else scores))
+        if not isinstance(scores, torch.Tensor):
+            raise BadModelError(f"{model} gives no tensor of scores")
+        found: Scores = scores.float().numpy() if not scores.is_floating_point() else scores.numpy()
+        return found
+
+    return run
