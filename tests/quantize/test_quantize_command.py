@@ -1,0 +1,106 @@
+"""`quantscope quantize` as a person meets it: real processes, one line for bad input."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from quantscope.zoo import Weights, write_safetensors
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "quantscope", "quantize", *map(str, arguments)]
+    environment = os.environ | {"PYTHONPATH": "src"}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+
+def refused(*arguments: object) -> str:
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("quantscope: ")
+    assert done.stderr.count("\n") == 1
+    return done.stderr.removeprefix("quantscope: ").strip()
+
+
+def nodes(path: Path) -> dict[str, str]:
+    return {node.name: node.op_type for node in onnx.load(path).graph.node}
+
+
+def test_options_reach_the_model(random_resnet8: Path, tmp_path: Path) -> None:
+    output = tmp_path / "q.onnx"
+    options = "--activations uint8 --weights int8 --calibration percentile --percentile 99.9"
+    options += " --calibration-images 20 --per-tensor --symmetric-activations --reduce-range"
+    options += " --format qdq --json --exclude stem head"
+    done = run(random_resnet8, "-o", output, *options.split())
+    assert (done.returncode, done.stderr) == (0, "")
+    result: dict[str, Any] = json.loads(done.stdout)
+    assert result["label"] == (
+        "uint8 · per tensor · percentile 99.9 20 · symmetric · 7-bit weights · "
+        "float: stem, head · QDQ"
+    )
+    assert result["size_bytes"] == output.stat().st_size
+    assert result["warnings"] == []
+
+
+def test_it_says_what_it_wrote_and_what_comes_next(random_resnet8: Path, tmp_path: Path) -> None:
+    output = tmp_path / "q.onnx"
+    done = run(random_resnet8, "-o", output, "--calibration-images", 8, "--format", "qoperator")
+    assert "Wrote" in done.stdout
+    assert "int8 · per channel · minmax 8 · QOperator" in done.stdout
+    assert f"quantscope evaluate {output}" in done.stdout
+    assert "QLinearConv" in nodes(output).values()
+
+
+def test_warnings_go_to_stderr(random_resnet8: Path, tmp_path: Path) -> None:
+    images = tmp_path / "black.npz"
+    np.savez(images, images=np.zeros((4, 3, 32, 32), np.uint8), labels=np.arange(4))
+    options = ("--calibration-data", images, "--calibration-images", 4, "--json")
+    done = run(random_resnet8, "-o", tmp_path / "q.onnx", *options)
+    first = "quantscope: The quantizer of 'input' saw only the value 0 in 4 calibration images; "
+    assert done.stderr.splitlines()[0].startswith(first)
+    assert "The quantizer of 'input' saw only" in json.loads(done.stdout)["warnings"][0]
+
+
+def test_contradictions_are_one_line(
+    random_resnet8: Path, random_weights: Weights, tmp_path: Path
+) -> None:
+    weights = tmp_path / "r.safetensors"
+    write_safetensors(random_weights, weights)
+    out, pt2 = tmp_path / "q.onnx", tmp_path / "q.pt2"
+    assert refused(weights, "-o", pt2, "--framework", "onnxruntime") == (
+        "r.safetensors is quantized with torch, but --framework says onnxruntime; "
+        "torch takes ResNet8's .safetensors, onnxruntime takes .onnx"
+    )
+    assert refused(random_resnet8, "-o", out, "--onnx", tmp_path / "b.onnx") == (
+        "--onnx goes with --framework torch; onnxruntime writes ONNX to -o"
+    )
+    assert refused(weights, "-o", out) == (
+        f"torch writes .pt2 (and ONNX with --onnx FILE); {out} has another suffix"
+    )
+    assert refused(random_resnet8, "-o", pt2) == (
+        f"onnxruntime writes .onnx; {pt2} has another suffix"
+    )
+    assert refused(random_resnet8, "other.onnx", "-o", out) == (
+        "One model is quantized at a time; 'other.onnx' is one too many"
+    )
+    assert refused(random_resnet8, "-o", out, "--weights", "uint8").startswith(
+        "onnxruntime's quantize_static refuses int8 activations with uint8 weights"
+    )
+
+
+@pytest.mark.slow
+def test_torch_writes_a_program_and_its_onnx(random_weights: Weights, tmp_path: Path) -> None:
+    pytest.importorskip("torchao")
+    weights, pt2, out = (tmp_path / name for name in ("r.safetensors", "q.pt2", "q.onnx"))
+    write_safetensors(random_weights, weights)
+    options = ("--observer", "minmax", "--weight-observer", "minmax", "--calibration-images", 8)
+    done = run(weights, "-o", pt2, "--framework", "torch", "--onnx", out, *options)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"Wrote {pt2} and {out}" in done.stdout
+    assert nodes(out)["stack1.add"] == "Add"
