@@ -31,7 +31,8 @@ TORCH_MODULES = {
     "zoo/bundled.py",
     "quantize/pt2e.py",
     "quantize/pt2e_quantizer.py",
-    "model/torch_reader.py",
+    "model/torch_program.py",
+    "model/torchscript_reader.py",
 }
 MODULES = sorted(SOURCE.rglob("*.py"))
 

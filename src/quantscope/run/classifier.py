@@ -55,9 +55,9 @@ def open_classifier(
     """Open an ONNX or PyTorch file, or a bundled model by its name.
 
     `execution` None means runtime for ONNX and, for PyTorch, the only one there is: reference for
-    ResNet8's weights (.safetensors) and programs (.pt2), runtime for TorchScript archives (.pt). `int8_kernels`
-    sets onnxruntime's `session.qdqisint8allowed`; None leaves it as the platform has it. `threads`
-    0 means all cores; for PyTorch they are the process's, and not changed here.
+    ResNet8's weights (.safetensors) and programs (.pt2), runtime for TorchScript archives (.pt).
+    `int8_kernels` sets onnxruntime's `session.qdqisint8allowed`; None leaves it as the platform has
+    it. `threads` 0 means all cores; for PyTorch they are the process's, and not changed here.
     """
     path = find_model(model)
     if not path.exists():

@@ -1,0 +1,151 @@
+"""The zip archive that a PyTorch file is, opened without trusting it. Needs no torch."""
+
+import hashlib
+import io
+import re
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from quantscope.errors import BadModelError
+
+# PyTorch stores tensors as they are and deflates only TorchScript's code, so what was deflated
+# is small; more is a bomb.
+MOST_DEFLATED_BYTES = 64 << 20
+MOST_MEMBERS = 100_000
+
+_ZIP_START = b"PK\x03\x04"
+_ENCRYPTED = 0x1
+_NAME = re.compile(r"[^\\\x00-\x1f\x7f:]{1,1024}")
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError)
+
+
+@dataclass(frozen=True)
+class TorchArchive:
+    """The members of a zip file by their names below its one folder, with their sizes in bytes.
+
+    Content is read when it is asked for and checked against the sum that the archive has.
+    """
+
+    path: Path
+    digest: str
+    root: str
+    sizes: Mapping[str, int]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.sizes
+
+    def read(self, name: str) -> bytes:
+        try:
+            with zipfile.ZipFile(self.path) as file, file.open(self.root + name) as member:
+                content = member.read(self.sizes[name] + 1)
+        except (*_UNREADABLE, KeyError) as error:
+            raise _damaged(self.path, f"{name}: {error}") from None
+        if len(content) != self.sizes[name]:
+            raise _damaged(self.path, f"{name} is longer or shorter than it says")
+        return content
+
+
+def open_archive(path: Path) -> TorchArchive:
+    """Open and check a zip file; one line of `BadModelError` says what is wrong with it."""
+    size = _readable_size(path)
+    try:
+        with path.open("rb") as raw, zipfile.ZipFile(raw) as file:
+            members = file.infolist()
+            raw.seek(0)
+            digest = hashlib.file_digest(raw, "sha256").hexdigest()
+    except _UNREADABLE as error:
+        raise _damaged(path, str(error)) from None
+    root = _root(path, members)
+    _check_sizes(path, members, size)
+    return TorchArchive(
+        path=path,
+        digest=digest,
+        root=root,
+        sizes=MappingProxyType({m.filename.removeprefix(root): m.file_size for m in members}),
+    )
+
+
+def is_zip(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == _ZIP_START
+
+
+def new_archive(members: Mapping[str, bytes]) -> io.BytesIO:
+    """A fresh archive of just these members, for torch to load instead of the file.
+
+    What was checked is then what is loaded: neither a reader that finds other bytes in the same
+    zip file, nor a file that changed in between, makes a difference.
+    """
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
+        for name, content in members.items():
+            file.writestr(zipfile.ZipInfo(f"archive/{name}"), content)
+    buffer.seek(0)
+    return buffer
+
+
+def _readable_size(path: Path) -> int:
+    try:
+        if path.is_dir():
+            raise BadModelError(f"{path} is a folder; give a PyTorch file in it")
+        if not path.is_file():
+            raise BadModelError(f"There is no file {path}")
+        size = path.stat().st_size
+        if size == 0:
+            raise BadModelError(f"{path} is empty; it should be a PyTorch model")
+        with path.open("rb") as file:
+            start = file.read(64)
+    except OSError as error:
+        raise BadModelError(f"Cannot read {path}: {error.strerror or error}") from None
+    except ValueError as error:  # a null byte in the name
+        raise BadModelError(f"Cannot read {str(path)!r}: {error}") from None
+    if not start.startswith(_ZIP_START):
+        shown = "it is text" if start.isascii() and b"\0" not in start else start[:8].hex(" ")
+        raise BadModelError(
+            f"{path} is not a PyTorch program: those are zip archives, and this one starts "
+            f"otherwise ({shown}); save the model with torch.export.save"
+        )
+    return size
+
+
+def _root(path: Path, members: list[zipfile.ZipInfo]) -> str:
+    """The folder, with its slash, that all members share; "" if they share none."""
+    if len(members) > MOST_MEMBERS:
+        raise _refused(path, f"it has {len(members)} members")
+    seen: set[str] = set()
+    for member in members:
+        name = member.filename
+        parts = name.split("/")
+        if not _NAME.fullmatch(name) or name.startswith("/") or {"", ".", ".."} & set(parts):
+            raise _refused(path, f"the member {name[:80]!r} is no plain path")
+        # torch's own reader does not tell names apart by their case.
+        if name.lower() in seen:
+            raise _refused(path, f"the member {name!r} is there twice")
+        seen.add(name.lower())
+    roots = {member.filename.partition("/")[0] for member in members}
+    has_folder = len(roots) == 1 and all("/" in member.filename for member in members)
+    return f"{roots.pop()}/" if has_folder else ""
+
+
+def _check_sizes(path: Path, members: list[zipfile.ZipInfo], size: int) -> None:
+    for member in members:
+        if member.flag_bits & _ENCRYPTED:
+            raise _refused(path, f"the member {member.filename!r} is encrypted")
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise _refused(path, f"the member {member.filename!r} is compressed in an unusual way")
+    stored = sum(m.file_size for m in members if m.compress_type == zipfile.ZIP_STORED)
+    deflated = sum(m.file_size for m in members if m.compress_type == zipfile.ZIP_DEFLATED)
+    if stored > size or deflated > MOST_DEFLATED_BYTES:
+        raise _refused(path, f"its {size} bytes would unpack to {stored + deflated}")
+
+
+def _damaged(path: Path, why: str) -> BadModelError:
+    return BadModelError(f"{path} is cut short or damaged ({why}); copy or export it again")
+
+
+def _refused(path: Path, why: str) -> BadModelError:
+    return BadModelError(f"{path} is not opened: no PyTorch file looks like this ({why})")
