@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import onnx_ir as ir
 
@@ -81,7 +82,7 @@ def describe(
     if before is None:
         draft = Draft(params, [integer], scale, zero_point or None, kind.shape)
         if stored is not None:
-            draft.read_integers = stored.numpy
+            draft.read_integers = partial(graph.read, stored)
         register(found, draft)
         return draft
     if before.params != params:

@@ -98,7 +98,7 @@ def _add_weight(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None
     )
     shape = (weight.columns, weight.rows)
     draft = Draft(params, [packed_name], scale_name, zero_point_name or None, shape)
-    draft.read_integers = lambda: weight.unpack(packed.numpy().reshape(-1)).astype(
+    draft.read_integers = lambda: weight.unpack(graph.read(packed).reshape(-1)).astype(
         ir.DataType[f"UINT{weight.bits}"].numpy()
     )
     register(found, draft)

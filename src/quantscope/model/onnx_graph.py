@@ -47,7 +47,16 @@ class OnnxGraph:
                 break
             name = input_names(node)[0]
         tensor = self.tensor(name)
-        return None if tensor is None else tensor.numpy()
+        return None if tensor is None else self.read(tensor)
+
+    def read(self, tensor: ir.TensorProtocol) -> NDArray[Any]:
+        try:
+            return tensor.numpy()
+        except Exception as error:  # onnx-ir raises many kinds; each is a fault of the file
+            raise BadModelError(
+                f"The constant {tensor.name!r} of {self.file.path} cannot be read: "
+                f"{one_line(error)}"
+            ) from None
 
     @cached_property
     def makers(self) -> dict[str, ir.Node]:

@@ -49,7 +49,7 @@ def _add_quantize(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> No
     draft = Draft(params, [integer], scale, zero_point or None, shape, float_name=source)
     constant = graph.tensor(source)
     if constant is not None:
-        draft.read_integers = lambda: quantize(constant.numpy(), params)
+        draft.read_integers = lambda: quantize(graph.read(constant), params)
     register(found, draft)
 
 

@@ -4,6 +4,7 @@
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -156,5 +157,5 @@ def _add_bias(
         graph, tensor=name, scale=scale, zero_point=None, dtype="int32", axis=axis
     )
     draft = Draft(params, [name], None, None, tuple(stored.shape.numpy()))
-    draft.read_integers = stored.numpy
+    draft.read_integers = partial(graph.read, stored)
     register(found, draft)
