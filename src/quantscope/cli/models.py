@@ -1,0 +1,27 @@
+"""Opening the model that a person named."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from quantscope.model import Network
+    from quantscope.report.raw_nodes import RawGraph
+
+
+def open_network(model: str) -> "Network":
+    """A bundled model's name, or a file."""
+    from quantscope.model import read_onnx
+    from quantscope.zoo import find_model
+
+    return read_onnx(find_model(model))
+
+
+def open_raw_nodes(model: str) -> "RawGraph":
+    """The nodes of an ONNX file; other formats have none to list."""
+    from quantscope.errors import BadConfigError
+    from quantscope.report.raw_nodes import read_raw_nodes
+    from quantscope.zoo import find_model
+
+    path = find_model(model)
+    if path.suffix in (".pt", ".pt2", ".safetensors") and path.exists():
+        raise BadConfigError(f"--raw lists the nodes of an ONNX file; {path.name} is not one")
+    return read_raw_nodes(path)

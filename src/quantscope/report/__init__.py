@@ -1,0 +1,1 @@
+"""Results and networks as text, tables, figures and drawings: values first, then their looks."""

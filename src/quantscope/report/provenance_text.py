@@ -1,0 +1,71 @@
+"""Where a model comes from, as its file's metadata says: readable, and never trusted."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from quantscope.model.network import Network
+from quantscope.report.text_table import Fact
+from quantscope.report.wording import elided, printable
+
+PROVENANCE_KEY = "quantscope.provenance"
+_MOST_CHARACTERS = 400
+_DIGEST = re.compile("[0-9a-f]{64}")
+_LABELS = {
+    "label": "provenance",
+    "float_model_digest": "  float model",
+    "config": "  config",
+    "calibration": "  calibration",
+    "versions": "  versions",
+}
+
+
+def provenance_of(network: Network) -> dict[str, Any] | None:
+    """What quantscope wrote into the file; None if it did not, or if it does not read as JSON."""
+    text = network.metadata.get(PROVENANCE_KEY)
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def provenance_facts(network: Network) -> tuple[Fact, ...]:
+    return tuple(_facts(network))
+
+
+def _facts(network: Network) -> Iterator[Fact]:
+    found = provenance_of(network)
+    if found is None and PROVENANCE_KEY in network.metadata:
+        yield Fact("provenance", "the file has one that does not read as JSON")
+    known = [key for key in _LABELS if key in (found or {})]
+    for key in dict.fromkeys([*known, *(found or {})]):
+        if text := _text((found or {})[key]):
+            label = _LABELS.get(key, f"  {elided(printable(key.replace('_', ' ')), 24)}")
+            yield Fact(label, elided(text, _MOST_CHARACTERS))
+    others = [f"{k} = {v}" for k, v in network.metadata.items() if k != PROVENANCE_KEY]
+    if others:
+        yield Fact("metadata", elided(printable(", ".join(others)), _MOST_CHARACTERS))
+
+
+def _text(value: Any) -> str:
+    """`activations int8, per channel`: what is true by its name, what is absent not at all."""
+    if isinstance(value, Mapping):
+        return ", ".join(filter(None, (_entry(key, inner) for key, inner in value.items())))
+    if isinstance(value, list):
+        return "; ".join(filter(None, map(_text, value)))
+    text = "" if value is None else printable(str(value))
+    return f"{text[:12]}…" if _DIGEST.fullmatch(text) else text
+
+
+def _entry(key: str, value: Any) -> str:
+    label = printable(key.replace("_", " "))
+    if value is True:
+        return label
+    if value is False:
+        return f"not {label}"
+    text = _text(value)
+    return f"{label} {text}" if text else ""

@@ -1,0 +1,338 @@
+"""A study's figures: pure functions of its result. None where a study has nothing to show."""
+
+import json
+import textwrap
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from quantscope.report.style import (
+    BLUE,
+    CHANGE,
+    FAINT,
+    GREEN,
+    INK,
+    MARKERS,
+    PURPLE,
+    SERIES,
+    SMALL,
+    VERMILLION,
+    dress,
+    ink_on,
+    new_figure,
+    note,
+    signed,
+)
+from quantscope.study.results import Change, Measured, StudyResult, StudyRow
+
+EXECUTION_COLOURS = {"reference": BLUE, "runtime": VERMILLION}
+EXECUTION_MARKERS = {"reference": "o", "runtime": "D"}
+FORMAT_COLOURS = {"qdq": BLUE, "qoperator": GREEN, "pt2e": PURPLE}
+FORMAT_NAMES = {"qdq": "QDQ", "qoperator": "QOperator", "pt2e": "PT2E"}
+POINTS = "percentage points"
+MOST_CURVES = len(SERIES)
+
+
+def accuracy_figure(result: StudyResult) -> Figure | None:
+    """What each configuration costs against float, in each execution, with paired intervals."""
+    rows = sorted(result.measured, key=lambda row: _change(row).delta)
+    if not rows:
+        return None
+    figure = new_figure(1.7 + 0.27 * len(rows))
+    axes = dress(
+        figure.add_subplot(),
+        title="Accuracy against the float model",
+        x=f"change in accuracy ({POINTS}; bars: 95 % paired interval)",
+        grid="x",
+    )
+    for execution, offset in (("reference", 0.16), ("runtime", -0.16)):
+        points = [
+            (y + offset, found.change)
+            for y, row in enumerate(rows)
+            if (found := row.executions().get(execution)) and found.change
+        ]
+        if points:
+            _interval_bars(axes, execution, points)
+    axes.axvline(0, color=INK, linewidth=1.2, zorder=1)
+    axes.set_ylim(-0.8, len(rows) - 0.2)
+    axes.set_yticks(range(len(rows)), [row.label for row in rows])
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: signed(round(value, 6))))
+    right = axes.secondary_yaxis("right")
+    right.set_yticks(range(len(rows)), [_accuracies(row) for row in rows])
+    right.tick_params(labelsize=SMALL, colors=INK, length=0)
+    right.spines["right"].set_visible(False)
+    figure.legend(loc="outside upper right", ncols=2, fontsize=SMALL, frameon=False)
+    note(figure, f"0 is {_baseline_text(result)}. Right: accuracy, reference / runtime, in %.")
+    return figure
+
+
+def _interval_bars(axes: Axes, execution: str, points: list[tuple[float, Change]]) -> None:
+    deltas = np.array([100 * change.delta for _, change in points])
+    ends = np.array([[100 * end for end in change.interval_95] for _, change in points])
+    axes.errorbar(
+        deltas,
+        [y for y, _ in points],
+        xerr=np.abs(ends.T - deltas),
+        fmt=EXECUTION_MARKERS[execution],
+        color=EXECUTION_COLOURS[execution],
+        markersize=4.5,
+        elinewidth=1.1,
+        label=f"{execution} execution",
+        zorder=3,
+    )
+
+
+def calibration_figure(result: StudyResult) -> Figure | None:
+    """How the number of calibration images matters where all else is the same."""
+    curves = _calibration_curves(result.measured)
+    if not curves:
+        return None
+    figure = new_figure(4.6)
+    axes = dress(
+        figure.add_subplot(),
+        title="Calibration images",
+        x="calibration images",
+        y=f"change in accuracy\n({POINTS}, reference execution)",
+        grid="y",
+    )
+    sizes = sorted({row.config["calibration_images"] for rows in curves.values() for row in rows})
+    step = (max(sizes) - min(sizes)) * 0.008
+    for number, (label, rows) in enumerate(list(curves.items())[:MOST_CURVES]):
+        deltas = np.array([100 * _change(row).delta for row in rows])
+        ends = np.array([[100 * end for end in _change(row).interval_95] for row in rows])
+        # Side by side, or the bars of one size would hide each other.
+        shift = step * (number - (min(len(curves), MOST_CURVES) - 1) / 2)
+        axes.errorbar(
+            [row.config["calibration_images"] + shift for row in rows],
+            deltas,
+            yerr=np.abs(ends.T - deltas),
+            color=SERIES[number],
+            marker=MARKERS[number],
+            markersize=5,
+            linewidth=1.5,
+            elinewidth=1,
+            label=label,
+        )
+    axes.axhline(0, color=INK, linewidth=1.2, zorder=1)
+    axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: signed(round(value, 6))))
+    figure.legend(loc="outside lower center", ncols=2, fontsize=SMALL, frameon=False)
+    left_out = len(curves) - MOST_CURVES
+    more = f" {left_out} more curves are in results.csv." if left_out > 0 else ""
+    figure.suptitle(
+        f"0 is {_baseline_text(result)}; bars: 95 % paired interval.{more}",
+        x=0.01,
+        ha="left",
+        fontsize=SMALL,
+        color=FAINT,
+    )
+    return figure
+
+
+def _calibration_curves(rows: Iterable[StudyRow]) -> dict[str, list[StudyRow]]:
+    """Rows that differ only in the number of calibration images, by what they have in common."""
+    groups: dict[str, list[StudyRow]] = {}
+    for row in rows:
+        rest = {k: v for k, v in row.config.items() if k != "calibration_images"}
+        groups.setdefault(json.dumps(rest, sort_keys=True), []).append(row)
+    curves = {}
+    for group in groups.values():
+        if len(group) > 1:
+            ordered = sorted(group, key=lambda row: int(row.config["calibration_images"]))
+            size = f" {ordered[0].config['calibration_images']} ·"
+            curves[ordered[0].label.replace(size, " ·", 1)] = ordered
+    return curves
+
+
+def class_change_figure(result: StudyResult) -> Figure | None:
+    """Which classes pay: the change of each class's accuracy by configuration."""
+    rows = sorted(result.measured, key=lambda row: -_change(row).delta)
+    if not rows:
+        return None
+    first = _reference(rows[0])
+    values = np.array(
+        [[np.nan if c is None else 100 * c for c in _change(row).class_changes] for row in rows]
+    )
+    limit = max(float(np.nanmax(np.abs(values), initial=0.0)), 1.0)
+    figure = new_figure(1.8 + 0.27 * len(rows))
+    axes = dress(figure.add_subplot(), title="Change by class, reference execution")
+    image = axes.imshow(values, cmap=CHANGE, vmin=-limit, vmax=limit, aspect="auto")
+    axes.set_xticks(range(len(first.classes)), first.classes)
+    axes.xaxis.tick_top()
+    axes.tick_params(axis="both", length=0)
+    axes.set_yticks(range(len(rows)), [row.label for row in rows])
+    _hide_spines(axes)
+    if len(first.classes) <= 20:
+        _write_values(axes, values, limit, "+.1f")
+    bar = figure.colorbar(image, ax=axes, location="bottom", shrink=0.5, aspect=40, pad=0.01)
+    bar.set_label(f"change of the class's accuracy against float ({POINTS})", fontsize=SMALL)
+    bar.ax.tick_params(labelsize=SMALL, length=2)
+    bar.outline.set_visible(False)
+    images = sorted(set(first.class_total))
+    each = f"{images[0]:,}" if len(images) == 1 else f"{images[0]:,} to {images[-1]:,}"
+    note(figure, f"{each} images a class: one image is {_one_image(images[0])} {POINTS}.")
+    return figure
+
+
+def _one_image(total: int) -> str:
+    return f"{100 / total:.2g}" if total else "no"
+
+
+def confusion_figure(result: StudyResult) -> Figure | None:
+    """Where images went: confusion minus the float model's, for the worst and the best."""
+    found = sorted(
+        (
+            (measured.change.delta, row.label, execution, measured)
+            for row in result.measured
+            for execution, measured in row.executions().items()
+            if measured.change
+        ),
+        key=lambda entry: entry[0],
+    )
+    if not found:
+        return None
+    chosen = [("Worst", found[0]), ("Best", found[-1])][: len(found)]
+    changes = [np.array(_change_of(entry[3]).confusion_change, float) for _, entry in chosen]
+    limit = max(float(max(np.abs(change).max() for change in changes)), 1.0)
+    figure = new_figure(5.3)
+    image: Any = None
+    for number, ((name, entry), change) in enumerate(zip(chosen, changes, strict=True), start=1):
+        delta, label, execution, measured = entry
+        axes = dress(
+            figure.add_subplot(1, len(chosen), number),
+            title=f"{name}: {signed(100 * delta, '+.2f')} points, {execution}",
+            x="predicted class\n\n" + textwrap.fill(label, 52),
+            y="true class" if number == 1 else "",
+        )
+        # More images on the diagonal are good, more off it are bad.
+        better = np.where(np.eye(len(change), dtype=bool), change, -change)
+        image = axes.imshow(better, cmap=CHANGE, vmin=-limit, vmax=limit)
+        axes.set_xticks(range(len(measured.classes)), measured.classes, rotation=90)
+        axes.set_yticks(range(len(measured.classes)), measured.classes)
+        axes.tick_params(length=0)
+        _hide_spines(axes)
+        if len(measured.classes) <= 20:
+            _write_values(axes, change, limit, "+.0f", colours=better)
+    bar = figure.colorbar(image, ax=figure.axes, location="right", shrink=0.6, aspect=30)
+    bar.set_label("images for the worse (−) or the better (+)", fontsize=SMALL)
+    bar.ax.tick_params(labelsize=SMALL, length=2)
+    bar.outline.set_visible(False)
+    note(figure, "Numbers: images more or fewer than with the float model. Empty: no change.")
+    return figure
+
+
+def size_figure(result: StudyResult) -> Figure | None:
+    """Model size against accuracy, with the float models."""
+    if not result.measured:
+        return None
+    figure = new_figure(4.6)
+    axes = dress(
+        figure.add_subplot(),
+        title="Size against accuracy",
+        x="model file (kB)",
+        y="accuracy (%)",
+        grid="both",
+    )
+    for kind, colour in FORMAT_COLOURS.items():
+        for execution, marker in EXECUTION_MARKERS.items():
+            points = [
+                ((row.size_bytes or 0) / 1000, 100 * found.accuracy)
+                for row in result.measured
+                if row.config["format"] == kind and (found := row.executions().get(execution))
+            ]
+            if points:
+                axes.scatter(
+                    [x for x, _ in points],
+                    [y for _, y in points],
+                    s=28 if execution == "reference" else 62,
+                    marker=marker,
+                    facecolors=colour if execution == "reference" else "none",
+                    edgecolors=colour,
+                    linewidths=1.2,
+                    label=f"{FORMAT_NAMES[kind]}, {execution}",
+                )
+    for name, row in result.baselines.items():
+        if row.reference:
+            x, y = (row.size_bytes or 0) / 1000, 100 * row.reference.accuracy
+            axes.scatter(
+                [x],
+                [y],
+                s=70 if name == "onnxruntime" else 170,
+                marker="*",
+                facecolors=INK if name == "onnxruntime" else "none",
+                edgecolors=INK if name == "onnxruntime" else PURPLE,
+                linewidths=1.2,
+                label=f"float, {name}",
+                zorder=4,
+            )
+    axes.axhline(100 * _reference(result.baseline).accuracy, color=INK, linewidth=0.8, zorder=1)
+    axes.set_xlim(left=0)
+    axes.margins(y=0.12)
+    axes.yaxis.set_major_locator(MaxNLocator(7))
+    figure.legend(loc="outside right upper", fontsize=SMALL, frameon=False)
+    count = _reference(result.baseline).images
+    note(figure, f"{count:,} images. The accuracy axis does not begin at 0.")
+    return figure
+
+
+def study_figures(result: StudyResult) -> dict[str, Figure]:
+    """Every figure that the study has something for, by the name of its file."""
+    made = {
+        "accuracy": accuracy_figure(result),
+        "calibration": calibration_figure(result),
+        "classes": class_change_figure(result),
+        "confusion": confusion_figure(result),
+        "size": size_figure(result),
+    }
+    return {name: figure for name, figure in made.items() if figure is not None}
+
+
+def _write_values(axes: Axes, values: Any, limit: float, form: str, *, colours: Any = None) -> None:
+    """Each cell's value; what would read 0 is left out where cells have colours of their own."""
+    for (row, column), value in np.ndenumerate(values):
+        text = "" if np.isnan(value) else signed(value, form)
+        if not text or (colours is not None and text == "0"):
+            continue
+        shade = value if colours is None else colours[row, column]
+        axes.text(
+            column,
+            row,
+            text,
+            ha="center",
+            va="center",
+            fontsize=SMALL - 1,
+            color=FAINT if text == "0" else ink_on(shade, limit),
+        )
+
+
+def _hide_spines(axes: Axes) -> None:
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
+def _reference(row: StudyRow) -> Measured:
+    assert row.reference is not None, row.label
+    return row.reference
+
+
+def _change_of(measured: Measured) -> Change:
+    assert measured.change is not None
+    return measured.change
+
+
+def _change(row: StudyRow) -> Change:
+    return _change_of(_reference(row))
+
+
+def _accuracies(row: StudyRow) -> str:
+    runtime = f"{100 * row.runtime.accuracy:.2f}" if row.runtime else "–"
+    return f"{100 * _reference(row).accuracy:.2f} / {runtime}"
+
+
+def _baseline_text(result: StudyResult) -> str:
+    found = _reference(result.baseline)
+    return f"the float model: {100 * found.accuracy:.2f} % of {found.images:,} images"

@@ -1,0 +1,105 @@
+"""Names, numbers and shapes as a person reads them."""
+
+from collections.abc import Mapping, Sequence
+
+from quantscope.model.network import AttributeValue, Layer
+from quantscope.model.onnx_tensors import Dim, Shape
+
+_SHORT = {"kernel_shape": "", "strides": "s", "pads": "p", "dilations": "d", "group": "g"}
+_NEUTRAL = {"strides": 1, "pads": 0, "dilations": 1}
+
+
+def printable(name: str) -> str:
+    """A name on one line that cannot steer a terminal: what does not print is escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+
+
+def elided(text: str, most: int) -> str:
+    """At most `most` characters; what is left out is in the middle, where names differ least."""
+    if len(text) <= most:
+        return text
+    tail = most // 2
+    return f"{text[: most - tail - 1]}…{text[-tail:]}"
+
+
+def number(value: float) -> str:
+    """Four significant digits."""
+    return f"{value:.4g}"
+
+
+def count(amount: int | None) -> str:
+    """Exact, with separators; `?` where it is not known."""
+    return "?" if amount is None else f"{amount:,}"
+
+
+def amount(value: int | None, unit: str = "") -> str:
+    """Three digits and a decimal prefix: `12.5 M`, `78.7 kB`."""
+    if value is None:
+        return "?"
+    prefixes = ("", "k", "M", "G", "T", "P")
+    size = float(value)
+    for prefix in prefixes:
+        if size < 999.5 or prefix == prefixes[-1]:
+            digits = f"{value:,}" if not prefix else f"{size:.3g}"
+            return f"{digits} {prefix}{unit}".rstrip()
+        size /= 1000
+    raise AssertionError
+
+
+def shape_text(shape: Shape | None, *, batch: Dim = None) -> str:
+    """`16×32×32`; a first dimension equal to `batch` is left out."""
+    if shape is None:
+        return "?"
+    dims = shape[1:] if batch is not None and shape[:1] == (batch,) else shape
+    return "×".join("?" if dim is None else printable(str(dim)) for dim in dims) or "scalar"
+
+
+def attributes_text(attributes: Mapping[str, AttributeValue]) -> str:
+    """`3×3 s2 p0,0,1,1`: kernel, stride, padding, dilation, groups short; the rest by name."""
+    parts = []
+    for name in (*_SHORT, *sorted(attributes.keys() - _SHORT.keys())):
+        if name not in attributes:
+            continue
+        value = attributes[name]
+        if name not in _SHORT:
+            parts.append(f"{name}={attribute_text(value)}")
+        elif name == "kernel_shape" and isinstance(value, tuple):
+            parts.append("×".join(map(str, value)))
+        elif not _is_neutral(name, value):
+            parts.append(_SHORT[name] + _collapsed(value))
+    return printable(" ".join(parts))
+
+
+def attribute_text(value: AttributeValue) -> str:
+    if isinstance(value, tuple):
+        shown = ",".join(attribute_text(inner) for inner in value[:16])
+        return f"{shown},… ({len(value)} values)" if len(value) > 16 else shown
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return elided(printable(str(value)), 80)
+
+
+def type_text(layer: Layer, *, in_quantized: bool = False) -> str:
+    """`Conv + ReLU` where the output's quantizer also clips as a ReLU does.
+
+    `in_quantized`: the network is quantized, so a layer that is not says so.
+    """
+    text = printable(layer.op_type)
+    if any(output.quant and output.quant.folded_relu for output in layer.outputs):
+        text += " + ReLU"
+    if in_quantized and not layer.is_quantized:
+        text += " (float)"
+    return text
+
+
+def _is_neutral(name: str, value: AttributeValue) -> bool:
+    if name == "group":
+        return value == 1
+    return isinstance(value, tuple) and all(item == _NEUTRAL[name] for item in value)
+
+
+def _collapsed(value: AttributeValue) -> str:
+    """`2` for 2,2."""
+    if isinstance(value, Sequence) and not isinstance(value, str) and len(set(value)) == 1:
+        return str(value[0])
+    return attribute_text(value)
