@@ -18,6 +18,7 @@ from quantscope.zoo import (
     build_torch,
     bundled_models,
     find_model,
+    float_model_of,
     read_keras,
     read_safetensors,
     write_onnx,
@@ -182,3 +183,11 @@ def test_keras_import_refuses_what_is_not_hdf5(tmp_path: Path) -> None:
     (tmp_path / "text.h5").write_text("hello")
     with pytest.raises(BadModelError, match=r"text\.h5 is not a readable HDF5 file"):
         read_keras(tmp_path / "text.h5")
+
+
+def test_a_bundled_quantized_model_knows_its_float_model(tmp_path: Path) -> None:
+    files = bundled_models()
+    assert float_model_of("resnet8-int8") == files["resnet8"]
+    assert float_model_of(files["resnet8-uint8"]) == files["resnet8"]
+    assert float_model_of("resnet8") is None
+    assert float_model_of(tmp_path / "mine.onnx") is None

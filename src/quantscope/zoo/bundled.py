@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from quantscope.zoo.torch_resnet8 import ResNet8
 
 TORCH_INSTALL = "pip install 'quantscope[torch]'"
-_BUNDLED = {"resnet8": "resnet8.onnx", "resnet8-torch": "resnet8.safetensors"}
+_BUNDLED = {
+    "resnet8": "resnet8.onnx",
+    "resnet8-int8": "resnet8-int8.onnx",
+    "resnet8-uint8": "resnet8-uint8.onnx",
+    "resnet8-torch": "resnet8.safetensors",
+}
+_FLOAT_OF = {"resnet8-int8": "resnet8", "resnet8-uint8": "resnet8"}
 
 
 def bundled_models() -> dict[str, Path]:
@@ -29,6 +35,13 @@ def find_model(name: str | Path) -> Path:
     if not path.exists() and (bundled := bundled_models().get(str(name))):
         return bundled
     return path
+
+
+def float_model_of(name: str | Path) -> Path | None:
+    """The float original of a bundled quantized model, by name or path; None for any other."""
+    path, files = find_model(name), bundled_models()
+    floats = (files[float_name] for name, float_name in _FLOAT_OF.items() if files[name] == path)
+    return next(floats, None)
 
 
 def read_safetensors(path: Path) -> Weights:
