@@ -1,0 +1,163 @@
+"""`quantscope study`"""
+
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from quantscope.cli.console import console, emit_json, messages, progress_bar
+from quantscope.errors import BadConfigError
+
+if TYPE_CHECKING:
+    from quantscope.study import Plan, StudyResult, StudyRow
+
+
+def command(
+    out: Annotated[Path, typer.Option(help="The folder for rows, results and the report.")],
+    file: Annotated[
+        Path | None, typer.Argument(help="The study's TOML file; or give --preset.")
+    ] = None,
+    preset: Annotated[str | None, typer.Option(help="A study that is built in: ptq.")] = None,
+    model: Annotated[
+        str, typer.Option(help="The float ONNX model, or a bundled one: resnet8.")
+    ] = "resnet8",
+    torch_model: Annotated[
+        str | None,
+        typer.Option(help="The same weights as .safetensors, for configurations of torch."),
+    ] = None,
+    data: Annotated[
+        str, typer.Option(help="sample (1,000 bundled test images), full (10,000), or FILE.npz.")
+    ] = "sample",
+    images: Annotated[int | None, typer.Option(help="Only the first N images.")] = None,
+    calibration_data: Annotated[
+        str | None,
+        typer.Option(help="FILE.npz to calibrate with, instead of CIFAR-10's training images."),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Worker processes; one a core if not given.")
+    ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(help="A Dask scheduler's address: the study runs on its cluster."),
+    ] = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Run configurations again that failed.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Measure many quantizations of a model: rows, tables and a report in a folder.
+
+    What is finished is kept: the same command goes on where it was stopped or killed.
+
+    A TOML file has a [base], grids whose every combination is a configuration, and single ones:
+
+        [base]
+        calibration_images = 256
+
+        [grid]
+        activations = ["int8", "uint8"]
+        per_channel = [true, false]
+
+        [[config]]
+        framework = "torch"
+        observer = "histogram"
+
+    Example: quantscope study --preset ptq --data full --out ptq-study
+    """
+    from quantscope.report.study_report import write_report
+    from quantscope.study import run_ptq_study, write_results
+
+    plan = _plan(file, preset)
+    if dask and workers is not None:
+        raise BadConfigError("--workers is for this machine and --dask for a cluster; give one")
+    try:
+        with _executor(dask) as executor, progress_bar() as progress:
+            result = run_ptq_study(
+                plan,
+                out,
+                model=model,
+                torch_model=torch_model,
+                data=data,
+                images=images,
+                calibration_data=calibration_data,
+                executor=executor,
+                workers=workers,
+                retry_failed=retry_failed,
+                progress=progress,
+            )
+    except KeyboardInterrupt:
+        rows = len(list((out / "rows").glob("*.json")))
+        messages.print(
+            f"{rows} rows are kept in {out}; the same command goes on from there", markup=False
+        )
+        raise
+    write_results(result, out)
+    report = write_report(result, out)
+    if as_json:
+        emit_json(result.to_dict())
+        return
+    _show(result)
+    console.print(f"Report: {report}", markup=False)
+
+
+def _plan(file: Path | None, name: str | None) -> "Plan":
+    from quantscope.study import preset, read_plan
+
+    if file is not None and name is None:
+        return read_plan(file)
+    if name is not None and file is None:
+        return preset(name)
+    raise BadConfigError("Give a study's TOML file or --preset ptq, one of them")
+
+
+@contextmanager
+def _executor(dask: str | None) -> Iterator[Executor | None]:
+    from quantscope.study import dask_executor
+
+    if dask is None:
+        yield None
+        return
+    with dask_executor(dask) as executor:
+        yield executor
+
+
+def _show(result: "StudyResult") -> None:
+    for name, baseline in result.baselines.items():
+        if (found := baseline.reference) is not None:
+            console.print(
+                f"float {name}: {found.accuracy:.2%} of {found.images:,} images, reference",
+                markup=False,
+            )
+    table = Table(box=None)
+    table.add_column("configuration")
+    for title in ("reference", "delta", "runtime", "kernel gap", "worst class", "kB", "integer"):
+        table.add_column(title, justify="right")
+    for row in result.measured:
+        table.add_row(*_cells(row))
+    console.print(table)
+    for row in result.failed:
+        console.print(f"failed: {row.label}: {row.reason}", markup=False)
+    for line in result.skipped:
+        console.print(f"not possible: {line}", markup=False)
+
+
+def _cells(row: "StudyRow") -> list[str]:
+    reference, runtime, gap = row.reference, row.runtime, row.kernel_gap
+    assert reference is not None and reference.change is not None
+    change = reference.change
+    low, high = (100 * end for end in change.interval_95)
+    worst = change.worst_class_change
+    return [
+        row.label,
+        f"{reference.accuracy:.2%}",
+        f"{100 * change.delta:+.2f} [{low:+.2f}, {high:+.2f}]",
+        f"{runtime.accuracy:.2%}" if runtime else "–",
+        f"{100 * gap.delta:+.2f}{'*' if gap.is_real else ''}" if gap else "–",
+        f"{change.worst_class} {100 * worst:+.1f}" if worst is not None else "–",
+        f"{(row.size_bytes or 0) / 1000:.0f}",
+        f"{gap.integer_layers}/{gap.computing_layers}" if gap else "–",
+    ]
