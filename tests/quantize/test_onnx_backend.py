@@ -16,7 +16,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from quantscope.data import ImageSet, calibration_set
 from quantscope.errors import BadConfigError, QuantscopeError, StoppedError
-from quantscope.quantize import PROVENANCE_KEY, LayerOverride, PtqConfig, quantize_onnx
+from quantscope.quantize import LayerOverride, PtqConfig, quantize_onnx
+from quantscope.quantize.result import PROVENANCE_KEY
 
 FEW = 16
 

@@ -18,7 +18,6 @@ from onnx import numpy_helper
 from quantscope.data import ImageSet, load_sample
 from quantscope.errors import BadConfigError, QuantscopeError
 from quantscope.quantize import (
-    PROVENANCE_KEY,
     LayerOverride,
     PtqConfig,
     Quantized,
@@ -27,6 +26,7 @@ from quantscope.quantize import (
     quantize_torch,
 )
 from quantscope.quantize.pt2e import quiet_torch
+from quantscope.quantize.result import PROVENANCE_KEY
 from quantscope.zoo import Weights, write_safetensors
 
 torch = pytest.importorskip("torch")

@@ -11,29 +11,34 @@ from quantscope.quantize.agreement import Agreement, program_agreement
 from quantscope.quantize.config import LayerOverride, PtqConfig
 from quantscope.quantize.onnx_backend import quantize_onnx
 from quantscope.quantize.pt2e import quantize_torch
-from quantscope.quantize.result import PROVENANCE_KEY, Quantized
+from quantscope.quantize.result import Quantized
+from quantscope.zoo import find_model
 
 __all__ = [
-    "PROVENANCE_KEY",
     "Agreement",
     "LayerOverride",
     "PtqConfig",
     "Quantized",
     "program_agreement",
-    "quantize",
+    "quantize_model",
     "quantize_onnx",
     "quantize_torch",
 ]
 
 
-def quantize(
-    float_path: Path,
-    output: Path,
+def quantize_model(
+    model: str | Path,
+    output: str | Path,
     config: PtqConfig,
     *,
     calibration: ImageSet | None = None,
     progress: Progress = silent,
 ) -> Quantized:
-    """Quantize with the config's framework: an ONNX file, or ResNet8's weights with torch."""
+    """Quantize a file or a bundled model by its name, with the config's framework.
+
+    onnxruntime takes ONNX files, torch takes ResNet8's weights (.safetensors).
+    """
     backend = quantize_onnx if config.framework == "onnxruntime" else quantize_torch
-    return backend(float_path, output, config, calibration=calibration, progress=progress)
+    return backend(
+        find_model(model), Path(output), config, calibration=calibration, progress=progress
+    )
