@@ -121,3 +121,13 @@ def test_blocks_of_the_wrong_shape_are_refused() -> None:
     assert blocked.expanded_to((2, 5))[0].shape == (2, 5)
     with pytest.raises(BadConfigError, match=r"give them shape \[2, 3\]"):
         blocked.expanded_to((2, 7))
+
+
+def test_a_negative_scale_is_for_blocks_only() -> None:
+    blocks = QuantParams([[0.5, -0.25]], [[0, 0]], "int4", axis=1, block_size=4)
+    low, high = blocks.representable_range
+    assert low.tolist() == [[-4.0, -1.75]]
+    assert high.tolist() == [[3.5, 2.0]]
+    assert blocks.step.tolist() == [[0.5, 0.25]]
+    with pytest.raises(BadConfigError, match="-0.25"):
+        QuantParams([0.5, -0.25], [0, 0], "int8", axis=0)

@@ -156,16 +156,14 @@ class QuantParams:
     def step(self) -> NDArray[np.float64]:
         """Distance of neighbouring real values; of float types the smallest one, next to zero."""
         finest = 1.0 if self.is_integer else _FLOAT_EXTREMES[self.dtype][1]
-        return np.asarray(self.scale.astype(np.float64) * finest)
+        return np.asarray(np.abs(self.scale.astype(np.float64)) * finest)
 
     @property
     def representable_range(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Smallest and largest real value, of the scale's shape; exact, not rounded to float32."""
         scale = self.scale.astype(np.float64)
-        return (
-            np.asarray((self.qmin - self.zero_point) * scale),
-            np.asarray((self.qmax - self.zero_point) * scale),
-        )
+        ends = (self.qmin - self.zero_point) * scale, (self.qmax - self.zero_point) * scale
+        return np.asarray(np.minimum(*ends)), np.asarray(np.maximum(*ends))
 
     def expanded_to(self, shape: tuple[int, ...]) -> tuple[Array, NDArray[np.int64]]:
         """Scale and zero-point, shaped so that they broadcast against a tensor of this shape."""
@@ -218,7 +216,9 @@ def _checked_scale(scale: ArrayLike, axis: int | None, block_size: int) -> Array
     if array.ndim and axis is None:
         raise BadConfigError(f"{array.size} scales and no axis; say which axis they belong to.")
     values = array.astype(np.float32).ravel()
-    bad = ~np.isfinite(values) | (values < np.finfo(np.float32).tiny)
+    # onnxruntime's symmetric block quantizer writes negative scales on purpose.
+    size = np.abs(values) if block_size else values
+    bad = ~np.isfinite(values) | (size < np.finfo(np.float32).tiny)
     if bad.any():
         where = int(np.argmax(bad))
         value = values[where]

@@ -132,17 +132,17 @@ def load_onnx(path: Path | str) -> OnnxFile:
 
 
 def classifier_input(file: OnnxFile) -> TensorSpec:
-    """The one input that a model of images has, with its shape."""
+    """The one input of a classifier, with its shape; of images it has four dimensions."""
     if len(file.inputs) != 1:
         found = ", ".join(spec.name for spec in file.inputs) or "none"
         raise BadModelError(
-            f"{file.path} has {len(file.inputs)} inputs ({found}); a classifier of images has one"
+            f"{file.path} has {len(file.inputs)} inputs ({found}); a classifier has one"
         )
     spec = file.inputs[0]
-    if spec.shape is None or len(spec.shape) != 4:
+    if spec.shape is None or len(spec.shape) < 2:
         raise BadModelError(
             f"The input {spec.name!r} of {file.path} has the shape {show_shape(spec.shape)}; "
-            "images need four dimensions, such as [N, 3, 32, 32]"
+            "a classifier takes a batch, such as [N, 3, 32, 32]"
         )
     return spec
 
