@@ -50,7 +50,7 @@ class Capture:
     """What was asked for, by the names that `Network` gives.
 
     `unseen` are tensors that cannot be seen without changing what runs, and why. `outputs` are the
-    model's own outputs for the same images.
+    model's own outputs for the same images. `kernels` is None in reference execution.
     """
 
     model: str
@@ -62,6 +62,7 @@ class Capture:
     unseen: Mapping[str, str]
     outputs: Mapping[str, Array]
     provenance: Mapping[str, str] = field(default_factory=dict)
+    kernels: KernelMap | None = None
 
     def __getitem__(self, name: str) -> CapturedTensor:
         if name in self.tensors:
@@ -125,7 +126,8 @@ def capture(
     if execution == "reference" and file.format in ("qoperator", "mixed"):
         proto = lift_to_qdq(proto)
     reader = _Reader(proto, classifier, images, execution, int8_kernels, threads, batch, progress)
-    outputs, found, unseen = reader.read(computed, [spec.name for spec in file.outputs])
+    kernels = kernel_map(proto, int8_kernels=int8_kernels) if execution == "runtime" else None
+    outputs, found, unseen = reader.read(computed, [spec.name for spec in file.outputs], kernels)
     kept = {w.name: _captured(w, found[w.name]) for w in computed if w.name in found} | stored
     return Capture(
         model=path.name,
@@ -137,6 +139,7 @@ def capture(
         unseen=unseen,
         outputs=outputs,
         provenance=classifier.provenance,
+        kernels=kernels,
     )
 
 
@@ -180,22 +183,21 @@ class _Reader:
     progress: Progress
 
     def read(
-        self, wanted: Sequence[_Wanted], outputs: Sequence[str]
+        self, wanted: Sequence[_Wanted], outputs: Sequence[str], kernels: KernelMap | None
     ) -> tuple[dict[str, Array], dict[str, Array], dict[str, str]]:
         """The model's outputs, what could be read, and why the rest could not."""
-        if self.execution == "reference":
+        if kernels is None:
             values = self._run([w.file_name for w in wanted], outputs)
             return _split(values, wanted, outputs)
         plain = self._run([], outputs)
-        plain_map = kernel_map(self.proto, int8_kernels=self.int8_kernels)
-        together, unseen = self._same(wanted, outputs, plain, plain_map)
+        together, unseen = self._same(wanted, outputs, plain, kernels)
         if together is not None:
             return _split(together, wanted, outputs)
         # Together they disturb; alone each may not.
         found: dict[str, Array] = {}
         reasons: dict[str, str] = {}
         for w in wanted:
-            alone, unseen = self._same([w], outputs, plain, plain_map)
+            alone, unseen = self._same([w], outputs, plain, kernels)
             if alone is None:
                 reasons[w.name] = unseen
             else:

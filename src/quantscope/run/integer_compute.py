@@ -129,11 +129,15 @@ def compute(
     arithmetic: Arithmetic = "exact",
     *,
     saturation: Saturation | None = None,
+    whole_bias: bool | None = None,
 ) -> Array:
     """The output's integers; real numbers (float32) where no quantizer follows.
 
     `saturation` is what `saturation_of` found for the same operands, if it is to count.
+    `whole_bias` rounds a bias stated as real numbers to accumulator steps; None does so in all
+    arithmetics but the exact one.
     """
+    whole = arithmetic != "exact" if whole_bias is None else whole_bias
     if spec.kind == "Add":
         made = _added(spec, operands, _needed(spec, output), arithmetic)
     elif spec.kind == "AveragePool":
@@ -142,7 +146,8 @@ def compute(
         accumulator = accumulate(spec, operands)
         if saturation is not None:
             accumulator = accumulator + saturation.change
-        made = _requantized(spec, accumulator, output, arithmetic)
+        total = with_bias(spec, accumulator, whole=whole)
+        made = _requantized(spec, total, output, arithmetic)
     if spec.relu is not None and output is not None:
         made = np.maximum(made, made.dtype.type(int(output.params.zero_point)))
     return made
@@ -150,11 +155,10 @@ def compute(
 
 def _requantized(
     spec: IntegerLayer,
-    accumulator: Int64Array,
+    total: Int64Array | NDArray[np.float64],
     output: QuantTensor | None,
     arithmetic: Arithmetic,
 ) -> Array:
-    total = with_bias(spec, accumulator, whole=arithmetic != "exact")
     if output is None:
         scale = along_channels(spec, accumulator_scale(spec), total.ndim)
         return np.asarray(total.astype(np.float32) * scale, np.float32)

@@ -70,14 +70,14 @@ class IntegerNetwork:
         arithmetic: Arithmetic = "exact",
         *,
         saturating: frozenset[str] | None = None,
-        exact: frozenset[str] = frozenset(),
+        float_layers: frozenset[str] = frozenset(),
         observe: Observer | None = None,
     ) -> Array:
         """The first output's real values for images in the model's own layout and type.
 
         With "avx2", `saturating` names the layers whose products saturate; None means all of
-        uint8 x int8. Layers in `exact` (which a runtime leaves to float) are computed so in every
-        arithmetic.
+        uint8 x int8. `float_layers` are those that the runtime leaves to float: they round the
+        exact sum, but of a bias that onnxruntime rounded when it optimized.
         """
         values: dict[str, Array] = {}
         for tensor in self.inputs:
@@ -90,8 +90,8 @@ class IntegerNetwork:
                 for output in step.outputs:
                     values[output.name] = _as(moved, step.source, output)
             else:
-                chosen: Arithmetic = "exact" if step.layer.name in exact else arithmetic
-                self._compute(step, values, chosen, saturating, observe)
+                is_float = arithmetic != "exact" and step.layer.name in float_layers
+                self._compute(step, values, arithmetic, is_float, saturating, observe)
             for name in [name for name in values if last_use.get(name, -1) == number]:
                 del values[name]
         result = values[self.result]
@@ -104,15 +104,24 @@ class IntegerNetwork:
         step: IntegerLayer,
         values: dict[str, Array],
         arithmetic: Arithmetic,
+        is_float: bool,
         saturating: frozenset[str] | None,
         observe: Observer | None,
     ) -> None:
         operands = operands_of(step, values)
         saturation = None
-        if arithmetic == "avx2" and _saturates(step, operands, saturating):
+        chosen: Arithmetic = "exact" if is_float else arithmetic
+        if chosen == "avx2" and _saturates(step, operands, saturating):
             saturation = saturation_of(step, operands)
         for output in step.outputs or (None,):
-            made = compute(step, operands, output, arithmetic, saturation=saturation)
+            made = compute(
+                step,
+                operands,
+                output,
+                chosen,
+                saturation=saturation,
+                whole_bias=arithmetic != "exact",
+            )
             values[output.name if output else step.layer.name] = made
             if observe is not None and output is step.output:
                 observe(step, operands, made, saturation)
