@@ -114,6 +114,14 @@ def test_same_inputs_write_the_same_bytes_in_any_process(
     assert first == second
 
 
+def test_number_of_threads_does_not_show_in_the_model(random_resnet8: Path, tmp_path: Path) -> None:
+    made = [
+        quantize_onnx(random_resnet8, tmp_path / "q.onnx", config(), threads=threads)
+        for threads in (1, 2, 3)
+    ]
+    assert len({result.digest for result in made}) == 1
+
+
 def test_model_carries_what_it_follows_from(random_resnet8: Path, tmp_path: Path) -> None:
     output = tmp_path / "quantized.onnx"
     result = quantize_onnx(random_resnet8, output, config(calibration_seed=4))

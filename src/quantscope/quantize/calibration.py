@@ -21,9 +21,9 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 from onnxruntime.quantization.calibrate import (
     CalibrationMethod,
+    EntropyCalibrater,
     TensorData,
     TensorsData,
-    create_calibrator,
 )
 
 from quantscope.errors import BadModelError
@@ -74,16 +74,17 @@ def tensor_ranges(
     batches: Callable[[], Iterator[dict[str, Array]]],
     *,
     images: int,
+    threads: int = 0,
     progress: Progress = silent,
 ) -> Ranges:
     """The range of every float tensor. `batches` is called once a pass."""
     method = METHODS[config.calibration or "minmax"]
     with tempfile.TemporaryDirectory(prefix="quantscope-") as folder:
-        calibrator = create_calibrator(
-            model, None, str(Path(folder) / "augmented.onnx"), METHODS["entropy"]
-        )
+        augmented = Path(folder) / "augmented.onnx"
+        calibrator = EntropyCalibrater(model, None, str(augmented))
+        calibrator.augment_graph()
         names = _in_order(calibrator.model.graph, calibrator.tensors_to_calibrate)
-        session = calibrator.infer_session
+        session = _session(augmented, threads=threads)
         passes = 1 if method is CalibrationMethod.MinMax else 2
         tell = _Counter(progress, images * passes)
 
@@ -101,6 +102,14 @@ def tensor_ranges(
         n: TensorData(lowest=np.array(lo), highest=np.array(hi)) for n, (lo, hi) in found.items()
     }
     return Ranges(data=TensorsData(method, data), extremes=extremes)
+
+
+def _session(model: Path, *, threads: int) -> ort.InferenceSession:
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3  # warnings about a person's model are ours to phrase
+    return ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
 
 
 def _in_order(graph: onnx.GraphProto, tensors: set[str]) -> list[str]:

@@ -46,11 +46,13 @@ def quantize_onnx(
     config: PtqConfig,
     *,
     calibration: ImageSet | None = None,
+    threads: int = 0,
     progress: Progress = silent,
 ) -> Quantized:
     """Quantize a float ONNX classifier into `output`; the same inputs write the same bytes.
 
     Without `calibration` its images are CIFAR-10's. Memory does not grow with their number.
+    `threads` 0 is as many as there are cores.
     """
     if config.framework != "onnxruntime":
         raise BadConfigError(f"An ONNX model is quantized with onnxruntime, not {config.framework}")
@@ -74,7 +76,9 @@ def quantize_onnx(
     with tempfile.TemporaryDirectory(prefix="quantscope-") as folder:
         prepared = Path(folder) / "prepared.onnx"
         pre_process(file, prepared)
-        ranges = tensor_ranges(prepared, config, feeds, images=len(images), progress=progress)
+        ranges = tensor_ranges(
+            prepared, config, feeds, images=len(images), threads=threads, progress=progress
+        )
         model = _quantize(prepared, ranges, config, folder=Path(folder))
     provenance = make_provenance(
         config, images, float_digest=file.digest, packages=("onnxruntime", "onnx", "numpy")
