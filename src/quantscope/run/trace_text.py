@@ -56,7 +56,8 @@ def _sum_lines(trace: "Trace") -> Iterator[str]:
         yield _line("sum, in steps of s_y", f"{trace.steps:.6f}")
         return
     if "w" in zeros:
-        what = f"sum of {len(trace.terms)} products ({_less('x', zeros['x'])}) * ({_less('w', zeros['w'])})"
+        met = f"({_less('x', zeros['x'])}) * ({_less('w', zeros['w'])})"
+        what = f"sum of {len(trace.terms)} products {met}"
     else:
         what = f"sum of {len(trace.terms)} values {_less('x', zeros['x'])}"
     yield _line(what, f"{trace.sum}")
