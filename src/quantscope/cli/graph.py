@@ -1,0 +1,65 @@
+"""`quantscope graph`"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quantscope.cli.console import console, emit_json
+from quantscope.cli.models import open_network, open_raw_nodes
+
+
+def command(
+    model: Annotated[str, typer.Argument(help="A model file, or a bundled one: resnet8.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The file to write: .svg, .png, .dot or .html.")
+    ],
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Every node as the file has it (ONNX).")
+    ] = False,
+    overlay: Annotated[
+        Path | None,
+        typer.Option(help="Colour the layers by a result: the JSON of another command."),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="The column that colours, such as sqnr_db. Without --overlay one of the "
+            "network's own: macs, weight_bytes, live_bytes."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Draw a network: layers, their weights' scales, and what flows between them.
+
+    Example: quantscope graph resnet8-int8.onnx -o resnet8.html --metric macs
+    """
+    from quantscope.errors import BadConfigError
+    from quantscope.files import check_output, write_whole
+    from quantscope.report.graph_render import check_suffix, render
+    from quantscope.report.network_graph import draw_network, draw_nodes
+    from quantscope.report.overlay import make_overlay, read_overlay
+
+    check_suffix(output)
+    check_output(output)
+    if raw and (overlay or metric):
+        raise BadConfigError("--overlay and --metric colour layers; --raw draws nodes")
+    if raw:
+        drawing = draw_nodes(open_raw_nodes(model))
+    else:
+        network = open_network(model)
+        colours = None
+        if overlay:
+            colours = read_overlay(overlay, network, metric)
+        elif metric:
+            own = network.to_dict()["layers"]
+            colours = make_overlay(own, network, metric, source=network.path.name)
+        drawing = draw_network(network, overlay=colours)
+    content = render(drawing, output.suffix.lower())
+    write_whole(output, content)
+    if as_json:
+        emit_json({"path": str(output), "nodes": len(drawing.nodes), "edges": len(drawing.links)})
+        return
+    console.print(
+        f"Wrote {output}: {len(drawing.nodes):,} nodes, {len(drawing.links):,} edges", markup=False
+    )
