@@ -30,7 +30,10 @@ def refused(*arguments: object, **environment: str) -> str:
     return done.stderr
 
 
-COMMANDS = [("evaluate",), ("quantize",), ("import-keras",), ("data", "fetch"), ("data", "info")]
+COMMANDS = [
+    *(("evaluate",), ("inspect",), ("graph",), ("trace",), ("quantize",), ("study",)),
+    *(("import-keras",), ("data", "fetch"), ("data", "info")),
+]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

@@ -4,7 +4,16 @@ import sys
 
 import typer
 
-from quantscope.cli import data, evaluate, import_keras, quantize
+from quantscope.cli import (
+    data,
+    evaluate,
+    graph,
+    import_keras,
+    inspect,
+    quantize,
+    study,
+    trace,
+)
 from quantscope.cli.console import messages
 from quantscope.errors import QuantscopeError
 
@@ -19,7 +28,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("evaluate")(evaluate.command)
+app.command("inspect")(inspect.command)
+app.command("graph")(graph.command)
+app.command("trace")(trace.command)
 app.command("quantize")(quantize.command)
+app.command("study")(study.command)
 app.command("import-keras")(import_keras.command)
 app.add_typer(data.app, name="data")
 
