@@ -33,6 +33,7 @@ TORCH_MODULES = {
     "quantize/pt2e_quantizer.py",
     "model/torch_program.py",
     "model/torchscript_reader.py",
+    "model/torchscript_weights.py",
 }
 MODULES = sorted(SOURCE.rglob("*.py"))
 

@@ -96,13 +96,13 @@ def torch_kind(path: Path) -> TorchKind:
     """What kind of PyTorch file this is; raises for those that are not opened, saying why."""
     if path.is_file() and not is_zip(path):
         _refuse_pickle(path)
-    return _kind(open_archive(path))
+    return archive_kind(open_archive(path))
 
 
 def open_pt2(path: Path) -> Pt2File:
     """Check a program and rebuild it; nothing of the file is unpickled, evaluated or imported."""
     archive = open_archive(path)
-    if _kind(archive) != "pt2":
+    if archive_kind(archive) != "pt2":
         raise BadModelError(f"{path.name} is a TorchScript archive, not a program of torch.export")
     try:
         _check_members(archive)
@@ -123,13 +123,13 @@ def open_pt2(path: Path) -> Pt2File:
         digest=archive.digest,
         program=MappingProxyType(program),
         stored=MappingProxyType(stored),
-        metadata=MappingProxyType(_extra(archive)),
+        metadata=MappingProxyType(extra_texts(archive)),
         archive=archive,
         configs=MappingProxyType(configs),
     )
 
 
-def _kind(archive: TorchArchive) -> TorchKind:
+def archive_kind(archive: TorchArchive) -> TorchKind:
     names, path = archive.sizes, archive.path
     if "archive_format" in names or any(name.startswith("models/") for name in names):
         return "pt2"
@@ -255,7 +255,7 @@ def _check_samples(archive: TorchArchive) -> None:
             )
 
 
-def _extra(archive: TorchArchive) -> dict[str, str]:
+def extra_texts(archive: TorchArchive) -> dict[str, str]:
     """The texts that were saved along, `extra_files`; large and binary ones are left out."""
     found = {}
     for name, size in archive.sizes.items():

@@ -9,10 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.errors import BadConfigError, BadModelError
+from quantscope.model.network import Network
 from quantscope.model.onnx_file import show_shape
 from quantscope.model.pt2_graph import ProgramGraph, TensorType, program_graph
 from quantscope.model.torch_file import open_pt2, torch_kind
-from quantscope.model.torch_program import first_line, load_program
+from quantscope.model.torch_program import first_line, load_program, load_torchscript
+from quantscope.model.torchscript_file import open_torchscript
+from quantscope.model.torchscript_reader import network_of
 from quantscope.run.classifier import Classifier
 from quantscope.run.sessions import Execution
 from quantscope.zoo import build_torch, read_safetensors
@@ -27,13 +30,23 @@ _SEE_THROUGH = ("quantize_per_tensor", "dequantize_per_tensor", "view", "flatten
 
 
 def open_torch(path: Path, *, execution: Execution | None = None) -> Classifier:
-    """ResNet8's weights or a program of torch.export; each has the one execution that it has."""
+    """ResNet8's weights, a program of torch.export or a TorchScript archive.
+
+    Each has one execution: the first two compute what they state, an archive's operators are the
+    kernels that ship.
+    """
     if path.suffix == ".safetensors":
         _refuse_runtime(path, execution)
         return _open_weights(path)
-    torch_kind(path)
-    _refuse_runtime(path, execution)
-    return _open_program(path)
+    if torch_kind(path) == "pt2":
+        _refuse_runtime(path, execution)
+        return _open_program(path)
+    if execution == "reference":
+        raise BadConfigError(
+            f"{path.name} is a TorchScript archive, whose operators are integer kernels: it has no "
+            f"reference execution; use --execution runtime"
+        )
+    return _open_archive(path)
 
 
 def _refuse_runtime(path: Path, execution: Execution | None) -> None:
@@ -85,6 +98,50 @@ def _open_program(path: Path) -> Classifier:
             "saved with torch": str(file.program["torch_version"]),
         },
     )
+
+
+def _open_archive(path: Path) -> Classifier:
+    """A TorchScript archive as it ships, on torch's quantized kernels."""
+    file = open_torchscript(path)
+    module = load_torchscript(file)
+    network = network_of(file, module)
+    import torch
+
+    last = network.outputs[0].source if network.outputs else None
+    return Classifier(
+        name=path.name,
+        digest=file.digest,
+        execution="runtime",
+        input_shape=_archive_input(network),
+        input_dtype=np.dtype(np.float32),
+        gives_probabilities=last is not None and network.layer(last).op_type == "Softmax",
+        run=_runner(module, path.name),
+        provenance={
+            "torch": torch.__version__,
+            "quantized engine": str(torch.backends.quantized.engine),
+        },
+    )
+
+
+def _archive_input(network: Network) -> tuple[int | None, ...]:
+    """As it was traced, or else by what the first layers do with it."""
+    name, count = network.path.name, len(network.inputs)
+    if count != 1:
+        raise BadModelError(f"{name} has {count} inputs; a classifier of images has one")
+    shape = network.inputs[0].shape
+    if shape is None:
+        convolutions = [layer for layer in network.layers if layer.weight and layer.weight.shape]
+        first = convolutions[0].weight if convolutions else None
+        channels = first.shape[1] if first and first.shape else None
+        found = channels if isinstance(channels, int) else None
+        turns = bool(network.layers) and network.layers[0].op_type == "Transpose"
+        return (None, None, found) if turns else (found, None, None)
+    if len(shape) != 4:
+        raise BadModelError(
+            f"The input of {name} was traced with the shape {show_shape(shape)}; images need four "
+            "dimensions, such as [N, 3, 32, 32]"
+        )
+    return tuple(dim if isinstance(dim, int) else None for dim in shape[1:])
 
 
 def _image_input(graph: ProgramGraph, model: str) -> TensorType:

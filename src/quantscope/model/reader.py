@@ -1,0 +1,30 @@
+"""Any model file as a `Network`, whatever its format."""
+
+from pathlib import Path
+
+from quantscope.errors import BadModelError
+from quantscope.model.network import Network
+from quantscope.model.onnx_reader import read_onnx
+from quantscope.model.torch_archive import is_zip
+from quantscope.model.torch_file import torch_kind
+
+TORCH_SUFFIXES = (".pt2", ".pt", ".pth")
+
+
+def read_network(path: Path | str) -> Network:
+    """ONNX files, programs of torch.export and TorchScript archives, told apart by content."""
+    path = Path(path)
+    if path.suffix == ".safetensors":
+        raise BadModelError(
+            f"{path.name} holds weights alone, no layers; give the ONNX file of the network, or "
+            f"quantize it to a .pt2 program"
+        )
+    if path.is_file() and (path.suffix in TORCH_SUFFIXES or is_zip(path)):
+        if torch_kind(path) == "pt2":
+            from quantscope.model.torch_reader import read_pt2
+
+            return read_pt2(path)
+        from quantscope.model.torchscript_reader import read_torchscript
+
+        return read_torchscript(path)
+    return read_onnx(path)
