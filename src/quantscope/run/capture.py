@@ -24,6 +24,7 @@ from quantscope.model.onnx_graph import open_graph
 from quantscope.progress import Progress, silent
 from quantscope.run.classifier import Classifier, fitting_input
 from quantscope.run.kernels import KernelMap, kernel_map
+from quantscope.run.layer_kernels import named_by_layer
 from quantscope.run.onnx_classifier import open_onnx
 from quantscope.run.sessions import Execution, reason_of, session_of
 from quantscope.zoo import find_model
@@ -50,7 +51,8 @@ class Capture:
     """What was asked for, by the names that `Network` gives.
 
     `unseen` are tensors that cannot be seen without changing what runs, and why. `outputs` are the
-    model's own outputs for the same images. `kernels` is None in reference execution.
+    model's own outputs for the same images. `kernels`, by layer, is None in reference
+    execution.
     """
 
     model: str
@@ -125,6 +127,8 @@ def capture(
     proto = file.load_proto()
     if execution == "reference" and file.format in ("qoperator", "mixed"):
         proto = lift_to_qdq(proto)
+    elif execution == "runtime":
+        proto = named_by_layer(proto, network)
     reader = _Reader(proto, classifier, images, execution, int8_kernels, threads, batch, progress)
     kernels = kernel_map(proto, int8_kernels=int8_kernels) if execution == "runtime" else None
     outputs, found, unseen = reader.read(computed, [spec.name for spec in file.outputs], kernels)

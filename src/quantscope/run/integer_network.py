@@ -4,7 +4,7 @@ Layers that compute (`integer_layer`) and layers that only move integers about. 
 refused with its name before anything runs.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -265,10 +265,3 @@ def _result(network: Network, steps: Sequence[IntegerLayer | Move]) -> str:
         f"The output {output.name} of {network.path.name} is made of real numbers by {source}, "
         f"not of integers"
     )
-
-
-def kernels_by_layer(network: Network, names: Mapping[str, Any]) -> dict[str, Any]:
-    """Entries keyed by a node's name in the file, keyed by its layer's name instead."""
-    return {
-        layer.name: names[layer.node_name] for layer in network.layers if layer.node_name in names
-    }

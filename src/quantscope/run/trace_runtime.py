@@ -9,7 +9,6 @@ from quantscope.run.capture import Capture
 from quantscope.run.cpu import saturates_8bit_products
 from quantscope.run.integer_compute import compute, operands_of, saturation_of
 from quantscope.run.integer_layer import MULTIPLYING, Array, IntegerLayer
-from quantscope.run.kernels import LayerKernel
 from quantscope.run.trace_terms import Term, take_apart
 
 
@@ -76,9 +75,7 @@ def trace_runtime(
     captured, stated = shipped[spec.output.name].integers, reference[spec.output.name].integers
     assert captured is not None and stated is not None
     named = {layer.name: layer for layer in shipped.kernels.layers}
-    kernel = named.get(spec.layer.node_name) or LayerKernel(
-        spec.layer.name, spec.layer.op_type, "integer", None
-    )
+    kernel = named[spec.layer.name]
     runs_integers = kernel.kernel == "integer"
     values = {n: shipped[n].integers for n in spec.activations}
     operands = operands_of(spec, {n: v for n, v in values.items() if v is not None})

@@ -144,10 +144,12 @@ def _runtime_lines(trace: "Trace") -> Iterator[str]:
     difference = "as in reference execution" if runtime.steps == 0 else _steps(runtime.steps)
     yield _line(f"runtime execution ({runtime.kernel})", f"{runtime.integer}   {difference}")
     if runtime.steps:
-        yield (
-            f"  {runtime.inherited_steps:+d} from its inputs, which earlier layers changed, "
-            f"{runtime.kernel_steps:+d} from its own kernel"
-        )
+        sources = []
+        if runtime.inherited_steps:
+            sources.append(f"{runtime.inherited_steps:+d} from inputs that earlier layers changed")
+        if runtime.kernel_steps:
+            sources.append(f"{runtime.kernel_steps:+d} from its own kernel")
+        yield f"  {', '.join(sources)}"
     yield from _pair_lines(runtime)
     yield (
         f"  the whole layer, this image: {runtime.different_from_reference:,} of "
@@ -167,8 +169,8 @@ def _pair_lines(runtime: "RuntimeTrace") -> Iterator[str]:
     lost = sum(pair.lost for pair in pairs)
     verdict = "which explains it" if runtime.is_explained else "which does not explain it all"
     yield (
-        f"  {len(pairs)} pair{'s' * (len(pairs) > 1)} of products saturate 16 bits and change the "
-        f"accumulator by {lost:+d}, {verdict}:"
+        f"  {len(pairs)} {'pairs' if len(pairs) > 1 else 'pair'} of products saturating 16 bits "
+        f"changed the accumulator by {lost:+d}, {verdict}:"
     )
     for pair in pairs[:8]:
         yield (
