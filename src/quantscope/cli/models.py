@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 def open_network(model: str) -> "Network":
     """A bundled model's name, or a file."""
-    from quantscope.model import read_onnx
+    from quantscope.model.reader import read_network
     from quantscope.zoo import find_model
 
-    return read_onnx(find_model(model))
+    return read_network(find_model(model))
 
 
 def open_raw_nodes(model: str) -> "RawGraph":

@@ -43,7 +43,7 @@ def colour_of(value: float | None, legend: Legend) -> str:
 def _statements(drawing: Drawing) -> Iterator[str]:
     yield (
         f'  graph [rankdir=TB, ranksep=0.18, nodesep=0.35, bgcolor="{PAPER}", pad=0.25, '
-        f'labelloc=t, labeljust=l, fontname="{FONT}", tooltip=" ", label=<{_heading(drawing)}>];'
+        f'labelloc=t, labeljust=l, fontname="{FONT}", label=<{_heading(drawing)}>];'
     )
     yield (
         f'  node [shape=box, style="rounded,filled", margin="0.1,0.045", height=0.2, '

@@ -38,8 +38,8 @@ _PAGE = """<!doctype html>
 <header>
 <input id="search" type="search" placeholder="Find a layer" aria-label="Find a layer">
 <span id="found" role="status"></span>
-<button id="fit" type="button">Fit</button>
-<button id="whole" type="button">Width</button>
+<button id="fit" type="button">Whole</button>
+<button id="natural" type="button">100 %</button>
 <button id="theme" type="button" aria-label="Light or dark">Light / dark</button>
 </header>
 <main id="stage" tabindex="0">@SVG@</main>
@@ -67,8 +67,10 @@ main { flex: 1; min-height: 0; overflow: hidden; cursor: grab; touch-action: non
 main:focus-visible { box-shadow: inset 0 0 0 2px var(--mark); }
 main.dragging { cursor: grabbing; }
 main svg { display: block; width: 100%; height: 100%; user-select: none; }
-.graph > polygon { fill: none; }
-.graph > text, .graph > a text { fill: var(--ink); }
+.graph > polygon:first-of-type { fill: none; }
+.graph > text[fill="#1b1f24"] { fill: var(--ink); }
+.graph > text[fill="#5f6873"] { fill: var(--faint); }
+.graph > text[fill="#d55e00"] { fill: var(--shortcut); }
 .edge path { stroke: var(--edge); }
 .edge polygon { fill: var(--edge); stroke: var(--edge); }
 .edge text { fill: var(--faint); }
@@ -97,9 +99,9 @@ function show(next) {
   svg.setAttribute('viewBox', [view.x, view.y, view.w, view.h].join(' '));
 }
 function fit() { show({ ...page }); }
-function fitWidth() {
-  const h = page.w * stage.clientHeight / stage.clientWidth;
-  show({ x: page.x, y: page.y, w: page.w, h });
+function natural() {
+  const w = stage.clientWidth * 0.75, h = stage.clientHeight * 0.75;
+  show({ x: page.x + Math.min(0, page.w - w) / 2, y: page.y + Math.min(0, page.h - h) / 2, w, h });
 }
 function toDrawing(event) {
   const p = new DOMPoint(event.clientX, event.clientY);
@@ -167,8 +169,8 @@ search.addEventListener('keydown', event => {
   goTo(hits[at]);
 });
 document.getElementById('fit').addEventListener('click', fit);
-document.getElementById('whole').addEventListener('click', fitWidth);
+document.getElementById('natural').addEventListener('click', natural);
 document.getElementById('theme').addEventListener('click', () => root.classList.toggle('dark'));
 if (matchMedia('(prefers-color-scheme: dark)').matches) root.classList.add('dark');
-if (page.h / page.w > 3 * stage.clientHeight / stage.clientWidth) fitWidth(); else fit();
+natural();
 """

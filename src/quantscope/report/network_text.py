@@ -28,7 +28,7 @@ FORMATS = {
     "torchscript": "TorchScript archive",
 }
 _MOST_NOTES = 12
-_SCALES = ("mean scale", "least", "largest")
+_SCALES = ("mean", "least", "largest")
 
 
 def batch_of(network: Network) -> Dim:
@@ -149,7 +149,7 @@ def constant_table(network: Network) -> TextTable:
     steps = _has_steps(tensors)
     zero_points = any(tensor.params.zero_point.any() for tensor in tensors)
     several = any(not tensor.params.is_per_tensor for tensor in tensors)
-    hints = ["@: its channel"] if several else []
+    hints = ["scales @ their channel"] if several else []
     hints += [] if steps else ["the step is the scale"]
     hints += [] if zero_points else ["zero-points are 0"]
     notes = any(map(_constant_notes, tensors))
@@ -225,7 +225,7 @@ def range_text(tensor: QuantTensor, *, digits: int = 4) -> str:
 def tensor_notes(tensor: QuantTensor) -> str:
     notes = ["folded ReLU"] if tensor.folded_relu else []
     if tensor.clips_negatives and not tensor.folded_relu:
-        notes.append("no negatives")
+        notes.append("≥ 0")
     if tensor.follows:
         notes.append(f"as {printable(tensor.follows)}")
     if tensor.shares_params_with:
