@@ -65,7 +65,7 @@ def accuracy_figure(result: StudyResult) -> Figure | None:
     right.set_yticks(range(len(rows)), [_accuracies(row) for row in rows])
     right.tick_params(labelsize=SMALL, colors=INK, length=0)
     right.spines["right"].set_visible(False)
-    figure.legend(loc="outside upper right", ncols=2, fontsize=SMALL, frameon=False)
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=SMALL, frameon=False)
     note(figure, f"0 is {_baseline_text(result)}. Right: accuracy, reference / runtime, in %.")
     return figure
 

@@ -40,7 +40,7 @@ class ModelFile:
     def in_folder(self, folder: Path) -> Path:
         """Where it can be read; raises if it is not what it was when the study began."""
         if self.content is not None:
-            path = folder / self.name
+            path = folder / f"float{Path(self.name).suffix}"
             path.write_bytes(self.content)
             return path
         try:
@@ -98,11 +98,7 @@ def ptq_row(setting: PtqSetting, config: Mapping[str, Any]) -> dict[str, Any]:
     calibration = _images(setting.calibration) if setting.calibration else None
     with tempfile.TemporaryDirectory(prefix="quantscope-") as folder:
         source = setting.models[framework].in_folder(Path(folder))
-        suffix = "onnx" if framework == "onnxruntime" else "pt2"
-        quantize = quantize_onnx if framework == "onnxruntime" else quantize_torch
-        made = quantize(
-            source, Path(folder) / f"quantized.{suffix}", chosen.ptq, calibration=calibration
-        )
+        made = _quantize(source, Path(folder), chosen, calibration)
         by = {
             execution: evaluate(
                 made.path,
@@ -130,6 +126,15 @@ def ptq_row(setting: PtqSetting, config: Mapping[str, Any]) -> dict[str, Any]:
             "runtime_options": dict(by["runtime"].provenance) if "runtime" in by else None,
         },
     }
+
+
+def _quantize(
+    source: Path, folder: Path, config: StudyConfig, calibration: ImageSet | None
+) -> Quantized:
+    if config.ptq.framework == "torch":
+        return quantize_torch(source, folder / "model.pt2", config.ptq, calibration=calibration)
+    output = folder / "model.onnx"
+    return quantize_onnx(source, output, config.ptq, calibration=calibration, threads=THREADS)
 
 
 def _executions(framework: Framework) -> tuple[Execution, ...]:
