@@ -93,8 +93,11 @@ def _show(found: Accumulators) -> None:
     for row in found.layers:
         for line in _warnings(row):
             console.print(line, markup=False, style="yellow")
-    for name, why in found.skipped:
-        console.print(f"{name} is left out: {why}", markup=False, style="dim")
+    reasons = {
+        why: [name for name, other in found.skipped if other == why] for _, why in found.skipped
+    }
+    for why, names in reasons.items():
+        console.print(f"left out: {', '.join(names)}: {why}", markup=False, style="dim")
 
 
 def _warnings(row: LayerAccumulator) -> list[str]:
@@ -126,8 +129,9 @@ def _show_prediction(found: SaturationPrediction) -> None:
             )
     if not any(row.saturated_pairs for row in found.layers):
         console.print("  no pair sum saturates", markup=False)
-    for name in found.float_layers:
-        console.print(f"  {name} runs as float, where nothing saturates", markup=False)
+    if found.float_layers:
+        names = ", ".join(found.float_layers)
+        console.print(f"  run as float, where nothing saturates: {names}", markup=False)
     if found.equal_rows is None:
         console.print("  this CPU does not saturate, so there is nothing to compare", markup=False)
     else:
