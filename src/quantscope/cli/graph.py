@@ -8,6 +8,8 @@ import typer
 from quantscope.cli.console import console, emit_json
 from quantscope.cli.models import open_network, open_raw_nodes
 
+_MANY = 150
+
 
 def command(
     model: Annotated[str, typer.Argument(help="A model file, or a bundled one: resnet8.")],
@@ -63,3 +65,7 @@ def command(
     console.print(
         f"Wrote {output}: {len(drawing.nodes):,} nodes, {len(drawing.links):,} edges", markup=False
     )
+    if len(drawing.nodes) > _MANY and output.suffix.lower() != ".html":
+        console.print(
+            "So many are easier to find in an .html file, which has a search", markup=False
+        )

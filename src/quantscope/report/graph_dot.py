@@ -68,9 +68,10 @@ def _node(node: Node, legend: Legend | None) -> str:
         frame = fill if node.value is not None else FAINT
     is_dashed = node.kind == "port" or (legend is not None and node.value is None)
     shape = 'style="filled,rounded,dashed", ' if is_dashed else ""
+    hover = _quoted(node.hover or printable(node.name))
     return (
         f'  {node.key} [id="{node.key}", class="{node.kind}", {shape}fillcolor="{fill}", '
-        f'color="{frame}", fontcolor="{ink}", tooltip={_quoted(node.hover or node.name)}, '
+        f'color="{frame}", fontcolor="{ink}", tooltip={hover}, '
         f"label=<{_label(node, faint, legend)}>];"
     )
 

@@ -13,10 +13,12 @@ from quantscope.errors import BadConfigError, MissingExtraError, QuantscopeError
 from quantscope.report.drawing import Drawing
 from quantscope.report.graph_dot import to_dot
 from quantscope.report.graph_html import to_html
+from quantscope.report.wording import elided, printable
 
 SUFFIXES = (".svg", ".png", ".dot", ".html")
 _SVG = "http://www.w3.org/2000/svg"
 _XLINK = "http://www.w3.org/1999/xlink"
+_LONGEST_NAME = 500
 _DPI = 144
 _MOST_PIXELS = 30_000
 """Of a PNG's longer side; Cairo, which draws it, ends at 32,767."""
@@ -103,9 +105,9 @@ def _with_titles(svg: bytes, drawing: Drawing) -> bytes:
     ElementTree.register_namespace("", _SVG)
     ElementTree.register_namespace("xlink", _XLINK)
     root = ElementTree.fromstring(svg)
-    titles = {node.key: node.hover or node.name for node in drawing.nodes}
+    titles = {node.key: node.hover or printable(node.name) for node in drawing.nodes}
     titles |= {f"link{place}": link.hover for place, link in enumerate(drawing.links)}
-    names = {node.key: node.name for node in drawing.nodes}
+    names = {node.key: elided(printable(node.name), _LONGEST_NAME) for node in drawing.nodes}
     for group in root.iter(f"{{{_SVG}}}g"):
         key = group.get("id", "")
         title = group.find(f"{{{_SVG}}}title")

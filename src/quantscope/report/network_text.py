@@ -13,6 +13,7 @@ from quantscope.report.wording import (
     amount,
     attributes_text,
     count,
+    elided,
     number,
     printable,
     shape_text,
@@ -28,6 +29,7 @@ FORMATS = {
     "torchscript": "TorchScript archive",
 }
 _MOST_NOTES = 12
+_MOST_ATTRIBUTES = 40
 _SCALES = ("mean", "least", "largest")
 
 
@@ -94,7 +96,7 @@ def layer_table(network: Network) -> TextTable:
                 printable(layer.name),
                 type_text(layer, in_quantized=network.is_quantized),
                 flow_text(layer, batch),
-                attributes_text(layer.attributes),
+                elided(attributes_text(layer.attributes), _MOST_ATTRIBUTES),
                 _or_dash(layer.macs, amount(layer.macs)),
                 _or_dash(layer.weight_bytes, count(layer.weight_bytes)),
                 count(layer.live_bytes),
@@ -228,8 +230,8 @@ def tensor_notes(tensor: QuantTensor) -> str:
         notes.append("≥ 0")
     if tensor.follows:
         notes.append(f"as {printable(tensor.follows)}")
-    if tensor.shares_params_with:
-        notes.append(f"shares with {_first(tensor.shares_params_with)}")
+    if shared := [name for name in tensor.shares_params_with if name != tensor.follows]:
+        notes.append(f"shares with {_first(shared)}")
     return ", ".join(notes)
 
 
