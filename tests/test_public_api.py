@@ -44,4 +44,3 @@ def test_a_rooms_public_names_exist(room: str) -> None:
     module = importlib.import_module(f"quantscope.{room}")
     assert module.__doc__
     assert all(hasattr(module, name) for name in module.__all__)
-    assert sorted(module.__all__) == module.__all__

@@ -29,7 +29,9 @@ RANKS = {
 TORCH_MODULES = {
     "zoo/torch_resnet8.py",
     "zoo/bundled.py",
+    "quantize/agreement.py",
     "quantize/pt2e.py",
+    "quantize/pt2e_onnx.py",
     "quantize/pt2e_quantizer.py",
     "model/torch_program.py",
     "model/torchscript_reader.py",

@@ -129,5 +129,5 @@ def test_a_negative_scale_is_for_blocks_only() -> None:
     assert low.tolist() == [[-4.0, -1.75]]
     assert high.tolist() == [[3.5, 2.0]]
     assert blocks.step.tolist() == [[0.5, 0.25]]
-    with pytest.raises(BadConfigError, match="-0.25"):
+    with pytest.raises(BadConfigError, match=r"-0\.25"):
         QuantParams([0.5, -0.25], [0, 0], "int8", axis=0)

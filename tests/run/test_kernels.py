@@ -131,3 +131,14 @@ def test_the_session_option_that_the_explanation_names_closes_the_gap(
     session = ort.InferenceSession(path, options)
     scores = session.run(None, {"input": sample.images.astype(np.float32)})[0]
     assert (scores.argmax(1) == stated.predictions).mean() > 0.99
+
+
+@x86_only
+def test_int8_made_uint8_by_the_optimizer_is_found_and_its_cure_named(
+    quantized: Callable[..., Path],
+) -> None:
+    path = quantized(activations="int8", symmetric_activations=True)
+    gap = kernel_gap(path, load_sample().take(300))
+    assert gap.is_real
+    assert "Keep its int8 activations int8 with --int8-kernels" in (gap.explanation() or "")
+    assert not kernel_gap(path, load_sample().take(300), int8_kernels=True).is_real

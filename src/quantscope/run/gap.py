@@ -23,6 +23,8 @@ class KernelGap:
     reference: Evaluation
     runtime: Evaluation
     kernels: KernelMap
+    int8_kernels_help: bool = False
+    """Whether nothing saturates with `int8_kernels`: onnxruntime made uint8 of the file's int8."""
 
     @property
     def paired(self) -> PairedDelta:
@@ -42,11 +44,14 @@ class KernelGap:
         what = f"This CPU's kernels cost {lost:.2f} points" if lost > 0 else "The kernels differ"
         suspects = [layer.name for layer in self.kernels.layers if layer.saturates]
         if suspects and saturates_8bit_products():
+            cures = ["Quantize with --reduce-range (7-bit weights)"]
+            if self.int8_kernels_help:
+                cures = ["Keep its int8 activations int8 with --int8-kernels", *cures]
             return (
                 f"{what}: without VNNI, x86 adds products of uint8 activations and int8 weights "
                 f"in pairs with 16-bit saturation, in {len(suspects)} of this model's layers. "
-                f"Quantize with --reduce-range (7-bit weights), set onnxruntime's "
-                f"session.x64quantprecision=1, or run on a CPU with VNNI."
+                f"{', or '.join(cures)}, set onnxruntime's session.x64quantprecision=1, "
+                f"or run on a CPU with VNNI."
             )
         if suspects and saturates_8bit_products() is None:
             return f"{what}. Whether this CPU saturates 8-bit products could not be read."
@@ -101,4 +106,14 @@ def kernel_gap(
         for execution in ("reference", "runtime")
     }
     kernels = kernel_map(path, int8_kernels=int8_kernels)
-    return KernelGap(by["reference"], by["runtime"], kernels)
+    return KernelGap(
+        reference=by["reference"],
+        runtime=by["runtime"],
+        kernels=kernels,
+        int8_kernels_help=_saturates(kernels)
+        and not _saturates(kernel_map(path, int8_kernels=True)),
+    )
+
+
+def _saturates(kernels: KernelMap) -> bool:
+    return any(layer.saturates for layer in kernels.layers)
