@@ -24,18 +24,20 @@ class TinyQdq:
         self.constants.append(numpy_helper.from_array(np.asarray(array), name))
         return name
 
-    def quantize(self, name: str, scale: float, zero_point: int, dtype: type = np.uint8) -> str:
-        """Quantize and dequantize the value `name`."""
+    def quantize(
+        self, name: str, scale: float, zero_point: int, dtype: type = np.uint8, tag: str = ""
+    ) -> str:
+        """Quantize and dequantize the value `name`; `tag` tells a second time from the first."""
         params = [
-            self.constant(f"{name}_scale", np.float32(scale)),
-            self.constant(f"{name}_zero", dtype(zero_point)),
+            self.constant(f"{name}_scale{tag}", np.float32(scale)),
+            self.constant(f"{name}_zero{tag}", dtype(zero_point)),
         ]
         for op, source, target in (
-            ("QuantizeLinear", name, f"{name}_q"),
-            ("DequantizeLinear", f"{name}_q", f"{name}_dq"),
+            ("QuantizeLinear", name, f"{name}_q{tag}"),
+            ("DequantizeLinear", f"{name}_q{tag}", f"{name}_dq{tag}"),
         ):
             self.nodes.append(helper.make_node(op, [source, *params], [target], name=target))
-        return f"{name}_dq"
+        return f"{name}_dq{tag}"
 
     def stored(self, name: str, integers: np.ndarray, scale: ArrayLike, axis: int = 0) -> str:
         """A stored integer tensor, dequantized; zero-point 0."""

@@ -206,9 +206,9 @@ def _product(
         if facts.get("transB"):
             w = _transposed(w)
     if w.params.scale.size > 1:
-        rank = 1 if w.data is None else w.data.ndim
+        rank = 0 if w.data is None else w.data.ndim
         channel_axis = 0 if spec.kind == "Conv" else rank - 1
-        if w.params.axis is None or w.params.axis % rank != channel_axis:
+        if not rank or w.params.axis is None or w.params.axis % rank != channel_axis:
             raise refused(network, layer, f"has scales along the summed axis of {w.tensor.name}")
     attributes = window_attributes(layer) if spec.kind == "Conv" else _DEFAULT
     alpha, beta = (facts.get(name, 1.0) for name in ("alpha", "beta"))

@@ -137,6 +137,12 @@ class Trace:
             "reference_steps": self.reference_steps,
             "is_tie": self.is_tie,
         }
+        if self.runtime is not None:
+            found["runtime"]["is_explained"] = self.runtime.is_explained
+            for pair, made in zip(
+                found["runtime"]["saturated_pairs"], self.runtime.saturated_pairs, strict=True
+            ):
+                pair["lost"] = made.lost
         return found
 
     def text(self, *, terms: int | None = 16) -> str:
@@ -297,7 +303,12 @@ def _float_value(
     path = known_float_model(network, given)
     if path is None:
         return None, None, "the float model is not known; give it with --float"
-    name = float_tensor_of(read_onnx(path), spec.layer.name, spec.output)
+    try:
+        name = float_tensor_of(read_onnx(path), spec.layer.name, spec.output)
+    except BadModelError as error:
+        if given is not None:
+            raise
+        return None, None, str(error)
     (found,) = capture(path, image, [name]).tensors.values()
     if found.values.ndim != len(place) + 1 or any(
         i >= n for i, n in zip(place, found.values.shape[1:], strict=True)
