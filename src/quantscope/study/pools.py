@@ -147,7 +147,7 @@ def _end_with(parent: Connection) -> None:
 
 
 @contextmanager
-def dask_executor(address: str) -> Iterator[Executor]:
+def dask_executor(address: str, *, seconds: float = 10) -> Iterator[Executor]:
     """The executor of a Dask cluster. Its workers need quantscope, and the same versions of it."""
     try:
         distributed: Any = importlib.import_module("distributed")
@@ -157,7 +157,7 @@ def dask_executor(address: str) -> Iterator[Executor]:
             "with: pip install 'quantscope[dask]'"
         ) from None
     try:
-        client = distributed.Client(address, timeout="10s", set_as_default=False)
+        client = distributed.Client(address, timeout=seconds, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         raise QuantscopeError(
             f"No Dask scheduler answers at {address} ({_first_line(error)}); give its address, "
