@@ -58,8 +58,8 @@ def _is_plain(node: ast.expr, depth: int) -> bool:
             known = all(_is_number(number) for number in numbers)
         case ast.Call(func=ast.Name(id="Pow"), args=[base, power], keywords=[]):
             known = _is_small_power(base, power)
-        case ast.Call(func=ast.Name(id=name), args=parts, keywords=[]) if name in _FUNCTIONS:
-            known = True
+        case ast.Call(func=ast.Name(id=name), args=given, keywords=[]) if name in _FUNCTIONS:
+            known, parts = True, given
         case _:
             known = _is_symbol_node(node)
     return known and depth > 0 and all(_is_plain(part, depth - 1) for part in parts)

@@ -59,6 +59,9 @@ def open_archive(path: Path) -> TorchArchive:
             digest = hashlib.file_digest(raw, "sha256").hexdigest()
     except _UNREADABLE as error:
         raise _damaged(path, str(error)) from None
+    if not members or min(member.header_offset for member in members) != 0:
+        # A cut-off file may end with an archive that was a member of it.
+        raise _damaged(path, "its list of members is not its own")
     root = _root(path, members)
     _check_sizes(path, members, size)
     return TorchArchive(

@@ -26,7 +26,7 @@ _LEFT_OUT = re.compile(
     r"code/.*\.debug_pkl|\.data/serialization_id|traced_inputs(\.pkl|/\d+)|bytecode\.pkl"
     r"|mobile_debug_handles\.pkl|extra/.+"
 )
-_TORCHSCRIPT_GLOBALS = ("__torch__.", "torch.jit._pickle ")
+_TORCHSCRIPT_GLOBALS = ("__torch__.", "__torch__ ", "torch.jit._pickle ")
 _MOST_TRACED_BYTES = 1 << 20
 
 

@@ -19,6 +19,7 @@ from quantscope.model.torch_network import Parts, Step, ValueType, assemble
 from quantscope.model.torch_ops import attributes_from, op_type_of
 from quantscope.model.torch_program import load_torchscript
 from quantscope.model.torchscript_file import TorchScriptFile, open_torchscript
+from quantscope.model.torchscript_flow import branch_of, computed, graph_of
 from quantscope.model.torchscript_shapes import shape_after, weighted_shape
 from quantscope.model.torchscript_weights import Unpacked, is_packed, quantized_constant, unpack
 
@@ -66,17 +67,17 @@ def network_of(file: TorchScriptFile, module: "ScriptModule") -> Network:
         layers=assembled.layers,
         tensors=assembled.tensors,
         batch=1,
-        notes=tuple(
-            dict.fromkeys(
-                [
-                    "The batch is dynamic; MACs and bytes are for a batch of 1",
-                    "A TorchScript archive can be inspected and evaluated, not edited",
-                    *walk.notes,
-                ]
-            )
-        ),
+        notes=tuple(dict.fromkeys((*_notes(file), *walk.notes))),
         metadata=file.metadata,
     )
+
+
+def _notes(file: TorchScriptFile) -> Iterator[str]:
+    if file.traced_shape:
+        yield "The batch is dynamic; MACs and bytes are for a batch of 1"
+    else:
+        yield "The archive does not state its input's shape, so shapes and costs are not known"
+    yield "A TorchScript archive can be inspected and evaluated, not edited"
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ class _Walk:
     notes: list[str] = field(default_factory=list)
 
     def enter(self, module: "ScriptModule") -> list[Any]:
-        graph: Any = module.graph
+        graph: Any = graph_of(module)
         own, *inputs = graph.inputs()
         traced = self.file.traced_shape
         scope: dict[str, Any] = {own.debugName(): module}
@@ -151,31 +152,48 @@ class _Walk:
     def _follow(self, graph: Any, scope: dict[str, Any], path: str, depth: int) -> list[Any]:
         if depth == 0:
             raise BadModelError(f"{self.file.path.name}: its modules are nested too deeply")
-        paths = {next(iter(graph.inputs())).debugName(): path}
-        for node in graph.nodes():
+        self._block(graph, scope, {next(iter(graph.inputs())).debugName(): path}, depth)
+        return [scope.get(value.debugName()) for value in graph.outputs()]
+
+    def _block(self, block: Any, scope: dict[str, Any], paths: dict[str, str], depth: int) -> None:
+        path = next(iter(paths.values()))
+        for node in block.nodes():
             given = [value.debugName() for value in node.inputs()]
             made = [value.debugName() for value in node.outputs()]
+            values = [scope.get(name) for name in given]
             kind = node.kind()
             if kind == "prim::Constant":
                 scope[made[0]] = node.output().toIValue()
             elif kind == "prim::GetAttr":
                 paths[made[0]] = ".".join(filter(None, (paths[given[0]], node.s("name"))))
-                scope[made[0]] = self._attribute(scope[given[0]], node.s("name"), paths[made[0]])
+                scope[made[0]] = self._attribute(values[0], node.s("name"), paths[made[0]])
             elif kind in ("prim::ListConstruct", "prim::TupleConstruct"):
-                scope[made[0]] = [scope.get(name) for name in given]
+                scope[made[0]] = values
+            elif kind in ("prim::ListUnpack", "prim::TupleUnpack"):
+                unpacked = values[0] if isinstance(values[0], list | tuple) else [None] * len(made)
+                scope.update(zip(made, unpacked, strict=True))
             elif kind == "prim::CallMethod" and node.s("name") == "forward":
-                called = scope[given[0]].graph
+                called = graph_of(values[0])
                 names = [value.debugName() for value in called.inputs()]
-                inner = dict(zip(names, (scope.get(name) for name in given), strict=True))
+                inner = dict(zip(names, values, strict=True))
                 results = self._follow(called, inner, paths[given[0]], depth - 1)
                 scope[made[0]] = results[0] if len(results) == 1 else results
-            else:
-                values = [scope.get(name) for name in given]
+            elif kind == "prim::If":
+                taken = branch_of(node, values[0])
+                self._block(taken, scope, paths, depth)
+                results = [scope.get(value.debugName()) for value in taken.outputs()]
+                scope.update(zip(made, results, strict=True))
+            elif kind in ("prim::RaiseException", "prim::Print"):
+                continue
+            elif made:
                 arguments = dict(zip(_argument_names(node), values, strict=True))
-                holder = next((paths[name] for name in given if is_packed(scope.get(name))), "")
-                place = holder.rpartition(".")[0] if holder else path
-                scope[made[0]] = self._operator(node, arguments, place) if made else None
-        return [scope.get(value.debugName()) for value in graph.outputs()]
+                known = computed(kind, values)
+                holder = next((paths[name] for name in given if is_packed(scope.get(name))), path)
+                while holder.endswith("._packed_params"):
+                    holder = holder.removesuffix("._packed_params")
+                scope[made[0]] = (
+                    self._operator(node, arguments, holder) if known is None else known.value
+                )
 
     def _attribute(self, holder: Any, name: str, path: str) -> Any:
         import torch
