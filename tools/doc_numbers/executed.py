@@ -1,0 +1,148 @@
+"""The bundled networks run in integers over a few images, every layer's integers kept."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quantscope.arithmetic import Saturation, dequantize
+from quantscope.data import load_sample
+from quantscope.model import Network, QuantTensor, read_onnx
+from quantscope.run.integer_compute import accumulate, multiplier_of, with_bias
+from quantscope.run.integer_layer import IntegerLayer
+from quantscope.run.integer_network import IntegerNetwork, integer_network
+from quantscope.run.trace_terms import Parts, take_apart
+from quantscope.zoo import bundled_models
+
+Array = NDArray[Any]
+
+IMAGES = 20
+EXAMPLE = 0
+"""The image of the worked examples, by its place in the bundled sample."""
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A layer, the integers it read and wrote, and what saturated in it; all images."""
+
+    spec: IntegerLayer
+    operands: Sequence[Array]
+    output: Array
+    saturation: Saturation | None = None
+
+    @property
+    def name(self) -> str:
+        return self.spec.layer.name
+
+    @property
+    def multiplies(self) -> bool:
+        return self.spec.kind in ("Conv", "Gemm")
+
+    @property
+    def y(self) -> QuantTensor:
+        assert self.spec.output is not None
+        return self.spec.output
+
+    @property
+    def zero_point(self) -> int:
+        return int(self.y.params.zero_point)
+
+    def accumulators(self) -> NDArray[np.int64]:
+        """Bias included, all images."""
+        total = with_bias(self.spec, accumulate(self.spec, self.operands))
+        return np.asarray(total, np.int64)
+
+    def multiplier(self) -> list[Fraction]:
+        """The exact one of each output channel."""
+        exact = multiplier_of(self.spec, self.y, "exact")
+        channels = self.output.shape[1]
+        return [Fraction(m) for m in np.broadcast_to(exact.reshape(-1), channels)]
+
+    def real(self, q: int) -> float:
+        """An output integer as DequantizeLinear gives it, in float32."""
+        return float(dequantize(np.asarray(q, self.output.dtype), self.y.params))
+
+    def parts(self, at: tuple[int, ...]) -> Parts:
+        """The example image's value at this place, taken apart."""
+        one = [
+            operand if side.data is not None else operand[EXAMPLE : EXAMPLE + 1]
+            for side, operand in zip(self.spec.sides, self.operands, strict=True)
+        ]
+        return take_apart(self.spec, one, at, self.y)
+
+
+@dataclass(frozen=True, eq=False)
+class Executed:
+    """`steps` are those of resnet8-int8, `saturated` those of resnet8-uint8 on AVX2.
+
+    `unsaturated_classes` are what resnet8-uint8 answers with the same kernels made wide enough.
+    """
+
+    network: Network
+    uint8_network: Network
+    images: NDArray[np.uint8]
+    labels: NDArray[np.int64]
+    steps: dict[str, Step]
+    saturated: dict[str, Step]
+    unsaturated_classes: NDArray[np.int64]
+
+    @property
+    def example(self) -> NDArray[np.uint8]:
+        return self.images[EXAMPLE]
+
+    @property
+    def products(self) -> list[Step]:
+        return [step for step in self.steps.values() if step.multiplies]
+
+
+def execute() -> Executed:
+    sample = load_sample().take(IMAGES)
+    files = bundled_models()
+    network, other = read_onnx(files["resnet8-int8"]), read_onnx(files["resnet8-uint8"])
+    uint8_integers = integer_network(other)
+    unsaturated = uint8_integers.run(sample.images.astype(np.float32), "kernel")
+    return Executed(
+        network=network,
+        uint8_network=other,
+        images=sample.images,
+        labels=sample.labels,
+        steps=_steps(integer_network(network), sample.images, saturating=False),
+        saturated=_steps(uint8_integers, sample.images, saturating=True),
+        unsaturated_classes=unsaturated.argmax(axis=1),
+    )
+
+
+def _steps(network: IntegerNetwork, images: Array, *, saturating: bool) -> dict[str, Step]:
+    found: dict[str, Step] = {}
+
+    def keep(
+        spec: IntegerLayer,
+        operands: Sequence[Array],
+        output: Array,
+        saturation: Saturation | None,
+    ) -> None:
+        found[spec.layer.name] = Step(spec, list(operands), output, saturation)
+
+    arithmetic = "avx2" if saturating else "exact"
+    network.run(images.astype(np.float32), arithmetic, observe=keep)
+    return found
+
+
+def clear_of_ties(steps: Fraction) -> bool:
+    """Far enough from a rounding tie that any arithmetic rounds it the same way."""
+    return abs(abs(steps - round(steps)) - Fraction(1, 2)) > Fraction(1, 20)
+
+
+def telling_place(step: Step, position: tuple[int, ...]) -> tuple[int, ...]:
+    """The first channel whose value at `position` is not clamped, not zero and near no tie."""
+    params = step.y.params
+    for channel in range(step.output.shape[1]):
+        at = (channel, *position)
+        q = int(step.output[(EXAMPLE, *at)])
+        inner = params.qmin < q < params.qmax and q != step.zero_point
+        if inner and clear_of_ties(step.parts(at).exact_steps):
+            return at
+    raise AssertionError(f"no telling value of {step.name} at {position}; choose another place")
