@@ -26,9 +26,9 @@ def check_model(path: Path, proto: onnx.ModelProto) -> None:
         raise BadModelError(f"{path} has no outputs")
     _check_names(path, proto.graph, frozenset())
     skeleton = weightless(proto)
-    for value in skeleton.graph.output:
+    for value in (*skeleton.graph.input, *skeleton.graph.output):
         if value.type.HasField("tensor_type"):
-            # The checker wants a rank for every output; onnxruntime and exporters do not.
+            # The checker wants a rank for each; onnxruntime and exporters do not.
             value.type.tensor_type.shape.SetInParent()
     try:
         onnx.checker.check_model(skeleton)
