@@ -5,7 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import numpy_helper
 
 from doc_numbers import Executed, Fields, all_fields, execute
 from doc_numbers.executed import EXAMPLE, IMAGES
@@ -17,6 +19,7 @@ from quantscope.run.capture import capture
 from quantscope.run.cpu import saturates_8bit_products
 from quantscope.run.integer_compute import compute, operands_of
 from quantscope.run.kernels import kernel_map
+from quantscope.run.sessions import session_of
 from quantscope.run.trace import trace_value
 from quantscope.zoo import Weights, bundled_models, write_safetensors
 from render_docs import FIELD, FOLDER, render, templates, used_fields
@@ -197,6 +200,58 @@ def test_int8_kernels_are_off_by_default_on_x86() -> None:
     path = bundled_models()["resnet8-int8"]
     default, off = kernel_map(path), kernel_map(path, int8_kernels=False)
     assert default.layers == off.layers
+
+
+def _bias_times(factor: float, layer: str = "stack2.conv1") -> onnx.ModelProto:
+    model = onnx.load(bundled_models()["resnet8-int8"])
+    for tensor in model.graph.initializer:
+        if tensor.name == f"{layer}.bias_quantized_scale":
+            scaled = numpy_helper.to_array(tensor) * np.float32(factor)
+            tensor.CopyFrom(numpy_helper.from_array(scaled, tensor.name))
+    return model
+
+
+def _float_bias() -> onnx.ModelProto:
+    model = onnx.load(bundled_models()["resnet8-int8"])
+    (maker,) = (node for node in model.graph.node if "stack2.conv1.bias" in node.output)
+    constants = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+    real = constants[maker.input[0]].astype(np.float32) * constants[maker.input[1]]
+    model.graph.node.remove(maker)
+    model.graph.initializer.append(numpy_helper.from_array(real, "stack2.conv1.bias"))
+    return model
+
+
+def _read_twice() -> onnx.ModelProto:
+    model = onnx.load(bundled_models()["resnet8-int8"])
+    (conv,) = (node for node in model.graph.node if node.name == "stack2.conv1")
+    kind = onnx.TensorProto.FLOAT
+    model.graph.output.append(onnx.helper.make_tensor_value_info(conv.output[0], kind, None))
+    return model
+
+
+@pytest.mark.parametrize(
+    ("model", "fused"),
+    [
+        pytest.param(lambda: _bias_times(1.009), True, id="bias scale 0.9 % off"),
+        pytest.param(lambda: _bias_times(1.02), False, id="bias scale 2 % off"),
+        pytest.param(_float_bias, True, id="float bias"),
+        pytest.param(_read_twice, False, id="float output read twice"),
+    ],
+)
+def test_fusing_needs_what_page_4_says(model: Callable[[], onnx.ModelProto], fused: bool) -> None:
+    layers = {layer.name: layer for layer in kernel_map(model(), int8_kernels=True).layers}
+    assert (layers.pop("stack2.conv1").kernel == "integer") == fused
+    assert all(layer.kernel != "float" for layer in layers.values())
+
+
+def test_qgemm_does_not_see_the_scale_of_its_bias() -> None:
+    feed = {"input": load_sample().images[:2].astype(np.float32)}
+    stated, fused, plain = (
+        session_of(_bias_times(factor, "head"), execution, int8_kernels=True).run(None, feed)[0]
+        for factor, execution in ((4, "reference"), (4, "runtime"), (1, "runtime"))
+    )
+    assert np.array_equal(fused, plain)
+    assert not np.allclose(fused, stated, atol=0.5)
 
 
 @pytest.mark.slow
