@@ -221,6 +221,8 @@ def test_hostile_names_are_only_names(hostile: Drawing, suffix: str) -> None:
         svg = ElementTree.fromstring(content)
         assert len(groups(svg, "node")) == len(HOSTILE) + 2
         assert any("<script>alert(1)</script>" in title_of(g) for g in groups(svg, "node"))
+        shown = [text for g in groups(svg, "node") for text in texts(g)]
+        assert {"&amp; &lt; %s {a|b} \\N \\G", 'quote"d \\', "(no name)"} <= set(shown)
         assert max(len(text) for g in groups(svg, "node") for text in texts(g)) < 60
     if suffix == ".html":
         assert text.count("<script>") == 1

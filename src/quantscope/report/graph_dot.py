@@ -77,7 +77,7 @@ def _node(node: Node, legend: Legend | None) -> str:
 
 
 def _label(node: Node, faint: str, legend: Legend | None) -> str:
-    name = _text(elided(printable(node.name), _LONGEST_NAME))
+    name = _text(elided(printable(node.name), _LONGEST_NAME) or "(no name)")
     corner = _text(elided(printable(node.corner), 32))
     rows = [
         f'<tr><td align="left"><font point-size="11"><b>{name}</b></font></td>'
@@ -177,10 +177,11 @@ def _amount(value: float, legend: Legend) -> str:
 
 
 def _text(text: str) -> str:
-    return escape(text, quote=True) or " "
+    """Markup as entities; backslashes twice: dot puts its own names in for `\\N` and `\\G`."""
+    return escape(text, quote=True).replace("\\", "\\\\") or " "
 
 
 def _quoted(text: str) -> str:
-    """A string of dot: entities for what markup means, no escape sequence of dot's own."""
-    lines = [escape(line, quote=True).replace("\\", "\\\\") for line in text.splitlines()]
+    """A tooltip, in which dot looks for its escapes twice."""
+    lines = [_text(line).replace("\\", "\\\\") for line in text.splitlines()]
     return '"' + "\\n".join(lines) + '"'
