@@ -49,20 +49,20 @@ def command(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Measure many quantizations of a model: rows, tables and a report in a folder.
+    r"""Measure many quantizations of a model: rows, tables and a report in a folder.
 
     What is finished is kept: the same command goes on where it was stopped or killed.
 
-    A TOML file has a [base], grids whose every combination is a configuration, and single ones:
+    A TOML file has a \[base], grids whose every combination is a configuration, and single ones:
 
-        [base]
+        \[base]
         calibration_images = 256
 
-        [grid]
-        activations = ["int8", "uint8"]
-        per_channel = [true, false]
+        \[grid]
+        activations = \["int8", "uint8"]
+        per_channel = \[true, false]
 
-        [[config]]
+        \[\[config]]
         framework = "torch"
         observer = "histogram"
 
