@@ -162,7 +162,7 @@ def test_int8_layers_that_run_as_uint8_are_predicted_too(quantized: Callable[...
     found = predict_saturation(path, SAMPLE, int8_kernels=False)
     assert "head" in {row.layer for row in found.layers} and "stem" in found.float_layers
     # Layers left to float may round a tie the other way.
-    assert found.equal_rows is not None and found.equal_rows >= 18
+    assert found.equal_rows is not None and found.equal_rows >= 12
 
 
 @x86_only

@@ -317,7 +317,10 @@ def _float_value(
             f"{path.name} and {network.path.name} do not belong together: {spec.layer.name} gives "
             f"shape {list(found.values.shape[1:])} in the float one"
         )
-    return path.name, float(found.values[(0, *place)]), None
+    value = float(found.values[(0, *place)])
+    if not np.isfinite(value):
+        return path.name, None, f"{path.name} gives {value} there"
+    return path.name, value, None
 
 
 def _tensors(spec: IntegerLayer, place: tuple[int, ...]) -> tuple[TracedTensor, ...]:
