@@ -31,7 +31,8 @@ def refused(*arguments: object, **environment: str) -> str:
 
 
 COMMANDS = [
-    *(("evaluate",), ("inspect",), ("graph",), ("trace",), ("quantize",), ("study",)),
+    *(("evaluate",), ("inspect",), ("graph",), ("trace",), ("accumulators",)),
+    *(("quantize",), ("study",)),
     *(("import-keras",), ("data", "fetch"), ("data", "info")),
 ]
 

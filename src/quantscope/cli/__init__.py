@@ -5,6 +5,7 @@ import sys
 import typer
 
 from quantscope.cli import (
+    accumulators,
     data,
     evaluate,
     graph,
@@ -31,6 +32,7 @@ app.command("evaluate")(evaluate.command)
 app.command("inspect")(inspect.command)
 app.command("graph")(graph.command)
 app.command("trace")(trace.command)
+app.command("accumulators")(accumulators.command)
 app.command("quantize")(quantize.command)
 app.command("study")(study.command)
 app.command("import-keras")(import_keras.command)

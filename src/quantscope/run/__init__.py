@@ -1,8 +1,10 @@
-"""Everything that executes a network: evaluation now, capture and comparison later.
+"""Everything that executes a network: evaluation, capture, traces, what its kernels do.
 
 Two executions, always named: reference (what the file states) and runtime (what ships).
 """
 
+from quantscope.run.accumulators import Accumulators, LayerAccumulator, accumulators
+from quantscope.run.capture import Capture, CapturedTensor, capture
 from quantscope.run.classifier import Classifier, open_classifier
 from quantscope.run.evaluate import (
     ClassAccuracy,
@@ -14,10 +16,16 @@ from quantscope.run.evaluate import (
     paired,
 )
 from quantscope.run.gap import KernelGap, kernel_gap
+from quantscope.run.integer_network import integer_network
 from quantscope.run.kernels import KernelMap, LayerKernel, kernel_map
+from quantscope.run.predict_kernels import SaturationPrediction, predict_saturation
 from quantscope.run.sessions import Execution
+from quantscope.run.trace import Trace, trace_value
 
 __all__ = [
+    "Accumulators",
+    "Capture",
+    "CapturedTensor",
     "ClassAccuracy",
     "ClassChange",
     "Classifier",
@@ -25,12 +33,20 @@ __all__ = [
     "Execution",
     "KernelGap",
     "KernelMap",
+    "LayerAccumulator",
     "LayerKernel",
     "PairedDelta",
+    "SaturationPrediction",
+    "Trace",
+    "accumulators",
+    "capture",
     "classify",
     "evaluate",
+    "integer_network",
     "kernel_gap",
     "kernel_map",
     "open_classifier",
     "paired",
+    "predict_saturation",
+    "trace_value",
 ]
