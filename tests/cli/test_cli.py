@@ -114,8 +114,8 @@ def test_a_model_onnxruntime_cannot_run_gets_one_line(random_resnet8: Path, tmp_
 
 
 def test_bad_options_get_one_line(tmp_path: Path) -> None:
-    assert "at least one" in refused("evaluate", "resnet8", "--images", 0)
-    assert "1,000" in refused("evaluate", "resnet8", "--images", 2000)
+    assert "choose 1 to 1,000" in refused("evaluate", "resnet8", "--images", 0)
+    assert "2,000 images were asked" in refused("evaluate", "resnet8", "--images", 2000)
     assert "No such option" in refused("evaluate", "resnet8", "--imagse", 3)
     assert "Missing argument" in refused("evaluate")
     assert "at least one image" in refused("evaluate", "resnet8", "--batch", 0)
