@@ -148,7 +148,7 @@ CLAIMS: dict[str, Callable[[Executed, Fields], bool]] = {
         for step in e.steps.values()
         if step.y.folded_relu
     ),
-    "01: stack1.conv2.out is not centred": lambda _, f: f["asym.symmetric_ratio"] > 1.05,
+    "01: the asymmetric example is not centred": lambda _, f: f["asym.symmetric_ratio"] > 1.05,
     "02: multipliers lie below 1": lambda _, f: f["requantize.largest"] < 1,
     "02: no accumulator comes near int32": lambda _, f: f["width.widest_partial"] <= 28,
     "02: the stem saturates, a pair sum does in image 0": lambda _, f: (

@@ -48,7 +48,7 @@ def fields(run: Executed) -> Fields:
         "logits.high": float(logits.y.params.representable_range[1]),
         "clip.rows": rows(_clipped(step) for step in run.steps.values()),
         "uint8.rows": _uint8(run),
-        **_range(run.network.tensor("stack1.conv2.out")),
+        **_range(_least_centred(run)),
         **_relu(run),
         **_channels(run.network.tensor("stem.weight")),
     }
@@ -79,6 +79,12 @@ def _odd(value: float) -> tuple[str | int, ...]:
     first = int(quantize(np.float32(value), _ODD))
     last = round(Fraction(value) + int(_ODD.zero_point))
     return f"{value:g}", first, last
+
+
+def _least_centred(run: Executed) -> QuantTensor:
+    """Of the tensors with both signs, the one whose zero-point lies farthest from the middle."""
+    tensors = [step.y for step in run.steps.values() if not step.y.clips_negatives]
+    return max(tensors, key=lambda tensor: abs(int(tensor.params.zero_point)))
 
 
 def _range(tensor: QuantTensor) -> Fields:

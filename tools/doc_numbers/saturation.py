@@ -10,7 +10,8 @@ from quantscope.run.integer_compute import compute
 
 def fields(run: Executed) -> Fields:
     steps = [step for step in run.saturated.values() if step.saturation is not None]
-    worst = max(steps, key=lambda step: int(_pairs_hit(step)))
+    convolutions = [step for step in steps if step.spec.kind == "Conv"]
+    worst = max(convolutions, key=_pairs_hit)
     predicted = run.saturated["head"].output.argmax(axis=1)
     return {
         "saturation.rows": rows(_row(step) for step in steps),
