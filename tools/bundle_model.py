@@ -4,7 +4,7 @@
 
 Writes `resnet8.safetensors`, `resnet8.onnx` and two quantized versions into the package and prints
 their digests and their accuracy on all 10,000 test images, which must be at hand
-(`quantscope data fetch`).
+(`quantscope data fetch`). Afterwards run tools/render_docs.py.
 """
 
 import argparse
