@@ -109,7 +109,7 @@ def class_in_a_tree(source: Path, target: Path, sentinel: str) -> Path:
 
     def imported(value: Any) -> None:
         signature = value["graph_module"]["module_call_graph"][0]["signature"]
-        version, tree = json.loads(signature["out_spec"])
+        version, _ = json.loads(signature["out_spec"])
         kind = {"type": "collections.defaultdict", "context": context, "children_spec": []}
         signature["out_spec"] = json.dumps([version, kind])
 

@@ -117,6 +117,10 @@ def _value(argument: Any) -> Any:
             found = Ref(value["name"])
         case "as_name":
             found = Ref(value)
+        case "as_float":
+            found = float(value)  # also of the texts NaN and Infinity
+        case "as_floats":
+            found = [float(each) for each in value]
         case "as_tensors":
             found = [Ref(each["name"]) for each in value]
         case "as_scalar_type":

@@ -43,17 +43,13 @@ def program_layer_names(nodes: Sequence[ProgramNode]) -> list[str]:
     operators = []
     for node in nodes:
         path = node.modules[-1][0] if node.modules else ""
-        if _is_ours(node):
-            path = _OUR_NAMES.get(path, path)
         has_weights = not set(_WITH_WEIGHTS).isdisjoint(node.arguments)
         operators.append(ModuleOp(path, node.op.split(".")[1].strip("_"), has_weights))
-    return module_layer_names(operators)
+    names = module_layer_names(operators)
+    is_ours = any(kind == _OUR_RESNET8 for node in nodes for _, kind in node.modules)
+    return make_unique(_OUR_NAMES.get(name, name) for name in names) if is_ours else names
 
 
 def _main(operators: Sequence[ModuleOp], members: Sequence[int]) -> int | None:
     candidates = [i for i in members if operators[i].has_weights] or members
     return candidates[0] if len(candidates) == 1 else None
-
-
-def _is_ours(node: ProgramNode) -> bool:
-    return any(kind == _OUR_RESNET8 for _, kind in node.modules)

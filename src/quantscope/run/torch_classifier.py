@@ -130,18 +130,24 @@ def _archive_input(network: Network) -> tuple[int | None, ...]:
         raise BadModelError(f"{name} has {count} inputs; a classifier of images has one")
     shape = network.inputs[0].shape
     if shape is None:
-        convolutions = [layer for layer in network.layers if layer.weight and layer.weight.shape]
-        first = convolutions[0].weight if convolutions else None
-        channels = first.shape[1] if first and first.shape else None
-        found = channels if isinstance(channels, int) else None
+        channels = _channels(network)
         turns = bool(network.layers) and network.layers[0].op_type == "Transpose"
-        return (None, None, found) if turns else (found, None, None)
+        return (None, None, channels) if turns else (channels, None, None)
     if len(shape) != 4:
         raise BadModelError(
             f"The input of {name} was traced with the shape {show_shape(shape)}; images need four "
             "dimensions, such as [N, 3, 32, 32]"
         )
     return tuple(dim if isinstance(dim, int) else None for dim in shape[1:])
+
+
+def _channels(network: Network) -> int | None:
+    """What the first convolution takes."""
+    first = next((layer for layer in network.layers if layer.op_type == "Conv"), None)
+    if first is None or first.weight is None or first.weight.shape is None:
+        return None
+    a_group, groups = first.weight.shape[1], first.attributes.get("group", 1)
+    return a_group * groups if isinstance(a_group, int) and isinstance(groups, int) else None
 
 
 def _image_input(graph: ProgramGraph, model: str) -> TensorType:
