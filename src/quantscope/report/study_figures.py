@@ -16,6 +16,7 @@ from quantscope.report.style import (
     FAINT,
     GREEN,
     INK,
+    LINES,
     MARKERS,
     PURPLE,
     SERIES,
@@ -65,7 +66,7 @@ def accuracy_figure(result: StudyResult) -> Figure | None:
     right.set_yticks(range(len(rows)), [_accuracies(row) for row in rows])
     right.tick_params(labelsize=SMALL, colors=INK, length=0)
     right.spines["right"].set_visible(False)
-    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=SMALL, frameon=False)
+    figure.legend(loc="outside upper right", ncols=2, fontsize=SMALL, frameon=False)
     note(figure, f"0 is {_baseline_text(result)}. Right: accuracy, reference / runtime, in %.")
     return figure
 
@@ -100,7 +101,7 @@ def calibration_figure(result: StudyResult) -> Figure | None:
         grid="y",
     )
     sizes = sorted({row.config["calibration_images"] for rows in curves.values() for row in rows})
-    step = (max(sizes) - min(sizes)) * 0.008
+    step = (max(sizes) - min(sizes)) * 0.012
     for number, (label, rows) in enumerate(list(curves.items())[:MOST_CURVES]):
         deltas = np.array([100 * _change(row).delta for row in rows])
         ends = np.array([[100 * end for end in _change(row).interval_95] for row in rows])
@@ -114,22 +115,19 @@ def calibration_figure(result: StudyResult) -> Figure | None:
             marker=MARKERS[number],
             markersize=5,
             linewidth=1.5,
+            linestyle=LINES[number % len(LINES)],  # equal curves lie on each other
             elinewidth=1,
             label=label,
         )
     axes.axhline(0, color=INK, linewidth=1.2, zorder=1)
     axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: signed(round(value, 6))))
-    figure.legend(loc="outside lower center", ncols=2, fontsize=SMALL, frameon=False)
+    axes.legend(
+        loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2, fontsize=SMALL, frameon=False
+    )
     left_out = len(curves) - MOST_CURVES
     more = f" {left_out} more curves are in results.csv." if left_out > 0 else ""
-    figure.suptitle(
-        f"0 is {_baseline_text(result)}; bars: 95 % paired interval.{more}",
-        x=0.01,
-        ha="left",
-        fontsize=SMALL,
-        color=FAINT,
-    )
+    note(figure, f"0 is {_baseline_text(result)}; bars: 95 % paired interval.{more}")
     return figure
 
 

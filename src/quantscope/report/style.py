@@ -21,6 +21,7 @@ BLUE = "#0072B2"
 VERMILLION = "#D55E00"
 PURPLE = "#CC79A7"
 SERIES = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
+LINES = ("-", "--", ":")
 MARKERS = ("o", "D", "s", "^", "v", "P", "X")
 
 INK = "#1b1f24"
