@@ -1,22 +1,24 @@
 """Which tensor of the float network each quantized tensor stands for; by structure, not by name."""
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 from quantscope.errors import BadModelError
 from quantscope.model.network import Network, Operand, QuantTensor, Role
-from quantscope.model.pairing_constants import Constants, weight_likeness
+from quantscope.model.pairing_constants import Array, Constants, weight_likeness
 from quantscope.model.pairing_fit import UNLIKE
-from quantscope.model.pairing_kinds import AFFINE, CLIP, WEIGHTED, same_content
+from quantscope.model.pairing_kinds import AFFINE, CLIP, WEIGHTED, same_content, same_shape
 from quantscope.model.pairing_layers import Alignment, align
-from quantscope.model.pairing_tensors import (
+from quantscope.model.pairing_parameters import source_of
+from quantscope.model.pairing_places import (
     Place,
     Reason,
-    is_reshaped,
-    place_of_constant,
+    origin_layer,
     place_of_output,
     place_of_tensor,
+    shape_text,
+    turned_layers,
 )
 from quantscope.model.pairing_wiring import wire
 
@@ -45,6 +47,17 @@ class TensorPair:
     through: tuple[str, ...] = ()
     through_relu: bool = False
     reshaped: bool = False
+    read_float: Callable[[], Array | None] | None = field(default=None, repr=False, compare=False)
+
+    def float_values(self) -> Array | None:
+        """What a weight or bias was rounded from, with what is folded into it, laid out as stored.
+
+        None for activations, and where the float file's constants cannot be read.
+        """
+        return self.read_float() if self.read_float is not None else None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "read_float"}
 
 
 @dataclass(frozen=True)
@@ -86,29 +99,48 @@ class Pairing:
         return {pair.name: pair for pair in self.pairs}
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {
+            "float_model": self.float_model,
+            "float_digest": self.float_digest,
+            "quantized_model": self.quantized_model,
+            "quantized_digest": self.quantized_digest,
+            "pairs": [pair.to_dict() for pair in self.pairs],
+            "unpaired": [asdict(each) for each in self.unpaired],
+            "layers": [asdict(each) for each in self.layers],
+            "inputs": dict(self.inputs),
+            "outputs": dict(self.outputs),
+        }
 
 
 def pair(float_network: Network, quantized: Network) -> Pairing:
     """Pair every quantized tensor, or say why not. Weights are read from both files."""
     _check_formats(float_network, quantized)
-    floats, quants = wire(float_network), wire(quantized)
+    float_constants, quant_constants = Constants(float_network), Constants(quantized)
+    floats, quants = wire(float_network, float_constants), wire(quantized, quant_constants)
     inputs = _matched_ends(float_network.inputs, quantized.inputs)
     outputs = _matched_ends(float_network.outputs, quantized.outputs)
     _check_inputs(float_network, quantized)
     alignment = Alignment(
         floats=floats,
         quants=quants,
-        float_constants=Constants(float_network),
-        quant_constants=Constants(quantized),
+        float_constants=float_constants,
+        quant_constants=quant_constants,
         inputs=inputs,
         outputs={quants.value(q): floats.value(f) for q, f in outputs.items()},
     )
     align(alignment)
     _check_belonging(alignment)
-    placed = {layer: place_of_output(alignment, layer) for layer in sorted(alignment.matches)}
+    turned = turned_layers(alignment)
+    placed = {
+        layer: place_of_output(alignment, layer, turned) for layer in sorted(alignment.matches)
+    }
     paths = {layer: place.path for layer, place in placed.items() if isinstance(place, Place)}
-    found = [_paired(alignment, tensor, paths) for tensor in quantized.tensors]
+    found = [
+        _activation(alignment, tensor, turned)
+        if tensor.role == "activation"
+        else _parameter(alignment, tensor, paths)
+        for tensor in quantized.tensors
+    ]
     return Pairing(
         float_model=float_network.path.name,
         float_digest=float_network.digest,
@@ -122,12 +154,10 @@ def pair(float_network: Network, quantized: Network) -> Pairing:
     )
 
 
-def _paired(
+def _parameter(
     alignment: Alignment, tensor: QuantTensor, paths: dict[int, tuple[int, ...]]
 ) -> TensorPair | Unpaired:
-    if tensor.role == "activation":
-        return _activation(alignment, tensor)
-    found = place_of_constant(alignment, tensor, paths)
+    found = source_of(alignment, tensor, paths)
     if isinstance(found, Reason):
         return Unpaired(tensor.name, tensor.role, found.text)
     return TensorPair(
@@ -139,41 +169,37 @@ def _paired(
         found_by=found.found_by,
         through=found.through,
         reshaped=found.operand.shape != tensor.shape,
+        read_float=found.read,
     )
 
 
-def _activation(alignment: Alignment, tensor: QuantTensor) -> TensorPair | Unpaired:
+def _activation(
+    alignment: Alignment, tensor: QuantTensor, turned: frozenset[int]
+) -> TensorPair | Unpaired:
     floats = alignment.floats
-    place = place_of_tensor(alignment, tensor)
+    place = place_of_tensor(alignment, tensor, turned)
     if isinstance(place, Reason):
         return Unpaired(tensor.name, tensor.role, place.text)
     kinds = [floats.kinds[layer] for layer in place.path]
     made = floats.made.get(place.value)
+    origin = origin_layer(alignment, tensor)
+    match = None if origin is None else alignment.matches.get(origin)
+    found_by: FoundBy = match.found_by if match else "readers"
     return TensorPair(
         name=tensor.name,
         role=tensor.role,
         float_name=place.value,
         layer=tensor.producer,
         float_layer=None if made is None else floats.network.layers[made.layer].name,
-        found_by=_found_by(alignment, tensor),
+        found_by="input" if origin is None else found_by,
         through=tuple(
             floats.network.layers[layer].op_type
             for layer, kind in zip(place.path, kinds, strict=True)
-            if kind in AFFINE or kind == CLIP
+            if (kind in AFFINE and layer not in floats.moves) or kind == CLIP
         ),
         through_relu=CLIP in kinds,
-        reshaped=is_reshaped(alignment, tensor, place),
+        reshaped=not same_shape(tensor.shape, floats.shapes.get(place.value)),
     )
-
-
-def _found_by(alignment: Alignment, tensor: QuantTensor) -> FoundBy:
-    made = alignment.quants.made.get(alignment.quants.value_of(tensor))
-    while made is not None and alignment.is_extra(made.layer):
-        made = alignment.quants.made.get(alignment.quants.data[made.layer][0])
-    if made is None:
-        return "input"
-    match = alignment.matches.get(made.layer)
-    return match.found_by if match else "readers"
 
 
 def _layer_pairs(alignment: Alignment, paths: dict[int, tuple[int, ...]]) -> Iterator[LayerPair]:
@@ -221,17 +247,14 @@ def _check_inputs(float_network: Network, quantized: Network) -> None:
         )
     inputs = {operand.name: operand for operand in float_network.inputs}
     for quant_name, float_name in _matched_ends(float_network.inputs, quantized.inputs).items():
-        mine = next(o for o in quantized.inputs if o.name == quant_name)
-        if not same_content(inputs[float_name].shape, mine.shape):
+        there = inputs[float_name].shape
+        here = next(o.shape for o in quantized.inputs if o.name == quant_name)
+        if not same_content(there, here):
             raise BadModelError(
                 f"{names[0]} and {names[1]} do not belong together: the input {float_name} is "
-                f"{_dims(inputs[float_name])}, {quant_name} is {_dims(mine)}; "
+                f"{shape_text(there)}, {quant_name} is {shape_text(here)}; "
                 f"give the float model that {names[1]} was made from"
             )
-
-
-def _dims(operand: Operand) -> str:
-    return "x".join("?" if dim is None else str(dim) for dim in operand.shape or ())
 
 
 def _check_belonging(alignment: Alignment) -> None:

@@ -54,7 +54,10 @@ class Constants:
         if operand.quant is not None and operand.quant.has_data:
             stored = operand.quant.values()
             return stored if self._graph is None else self._laid_out(operand.name, stored)
-        return self._laid_out(operand.name, None) if self._graph is not None else None
+        if self._graph is None:
+            return None
+        before = operand.quant.float_name if operand.quant is not None else None
+        return self._laid_out(before or operand.name, None)
 
     def _laid_out(self, name: str, stored: Array | None) -> Array | None:
         """A constant behind Transpose and Reshape; `stored` is what the chain starts from."""
@@ -124,5 +127,18 @@ def same_constants(a: Array, b: Array) -> bool | None:
     if a.size != b.size and min(a.size, b.size) != 1:
         return None
     one, two = (np.broadcast_to(x.reshape(-1), max(a.size, b.size)).astype(float) for x in (a, b))
+    if not (np.isfinite(one).all() and np.isfinite(two).all()):
+        return bool((one == two).all())
     size = max(float(np.linalg.norm(one)), float(np.linalg.norm(two)))
     return bool(np.linalg.norm(one - two) <= 0.1 * size)
+
+
+def as_plus_or_times(layer: Layer, constant: Array) -> Array:
+    """x - c is x + (-c), and x / c is x * (1 / c); one file may have either."""
+    if len(layer.activations) != 1 or layer.inputs[0].role != "activation":
+        return constant
+    if layer.op_type == "Sub":
+        return np.negative(constant.astype(np.float64))
+    if layer.op_type == "Div" and (constant != 0).all():
+        return np.reciprocal(constant.astype(np.float64))
+    return constant

@@ -2,12 +2,14 @@
 
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from quantscope.model.network import Layer, Operand
 from quantscope.model.onnx_tensors import Shape
-from quantscope.model.pairing_constants import Constants, same_constants, weight_likeness
+from quantscope.model.pairing_constants import (
+    Constants,
+    as_plus_or_times,
+    same_constants,
+    weight_likeness,
+)
 from quantscope.model.pairing_kinds import (
     ADD_CONSTANT,
     LINEAR,
@@ -87,9 +89,7 @@ def _settings_agree(
     for x, y in zip(_constants(a), _constants(b), strict=False):
         one, two = a_constants.small(x), b_constants.small(y)
         if one is not None and two is not None:
-            verdicts.append(
-                same_constants(_as_if_plus_or_times(a, one), _as_if_plus_or_times(b, two))
-            )
+            verdicts.append(same_constants(as_plus_or_times(a, one), as_plus_or_times(b, two)))
     if False in verdicts:
         return -1
     return 1 if True in verdicts else 0
@@ -97,17 +97,6 @@ def _settings_agree(
 
 def _constants(layer: Layer) -> list[Operand]:
     return [operand for operand in layer.inputs if operand.role != "activation"]
-
-
-def _as_if_plus_or_times(layer: Layer, constant: NDArray[np.generic]) -> NDArray[np.generic]:
-    """x - c is x + (-c), and x / c is x * (1 / c); one file may have either."""
-    if len(layer.activations) != 1 or layer.inputs[0].role != "activation":
-        return constant
-    if layer.op_type == "Sub":
-        return np.negative(constant.astype(np.float64))
-    if layer.op_type == "Div" and (constant != 0).all():
-        return np.reciprocal(constant.astype(np.float64))
-    return constant
 
 
 def _different_attributes(a: Layer, b: Layer) -> int:

@@ -20,7 +20,6 @@ from quantscope.model.pairing_kinds import (
     CLIP,
     COMMUTATIVE,
     IDENTITY,
-    MOVES,
     WEIGHTED,
 )
 from quantscope.model.pairing_wiring import Made, Wiring
@@ -74,7 +73,9 @@ class Alignment:
             for read in self.floats.readers.get(value, ()):
                 outputs = self.floats.network.layers[read.layer].outputs
                 foldable = self.floats.kinds[read.layer] in ABSORBABLE and read.slot == 0
-                if foldable and read.layer not in self.taken and outputs[0].name not in found:
+                # An optimizer may do on one branch without a move that another branch keeps.
+                free = read.layer not in self.taken or read.layer in self.floats.moves
+                if foldable and free and outputs[0].name not in found:
                     found[outputs[0].name] = (*found[value], read.layer)
                     waiting.append(outputs[0].name)
         return found
@@ -101,7 +102,7 @@ class Alignment:
         """A layer of the quantized network alone, which changes no value."""
         if layer in self.matches or not self.quants.data[layer]:
             return False
-        return self.quants.kinds[layer] in MOVES or self.is_bias_apart(layer)
+        return layer in self.quants.moves or self.is_bias_apart(layer)
 
     def is_bias_apart(self, layer: int) -> bool:
         """The Add of a bias that the float network's Gemm or Conv adds itself."""
@@ -151,6 +152,7 @@ class Alignment:
     def path_cost(self, operand: Operand, path: tuple[int, ...]) -> int:
         kinds = [self.floats.kinds[layer] for layer in path]
         cost = sum(kind != IDENTITY for kind in kinds)
+        cost += 3 * sum(layer in self.taken for layer in path)
         clips = operand.quant is not None and operand.quant.clips_negatives
         folded = operand.quant is not None and operand.quant.folded_relu
         contradicts = (CLIP in kinds and not clips) or (folded and CLIP not in kinds)

@@ -1,12 +1,19 @@
 """A network as values and layers by number, with quantizers seen through."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from quantscope.model.network import Network, Operand, QuantTensor
 from quantscope.model.onnx_tensors import Shape
-from quantscope.model.pairing_kinds import data_inputs, kind_of
+from quantscope.model.pairing_constants import Constants
+from quantscope.model.pairing_kinds import (
+    ADD_CONSTANT,
+    MOVES,
+    TIMES_CONSTANT,
+    data_inputs,
+    kind_of,
+)
 
 
 class Made(NamedTuple):
@@ -28,6 +35,7 @@ class Wiring:
     """Values are the names under which layers write them, whatever quantizers come after.
 
     `data` has, for each layer, the values that it computes with, `operands` the same as operands.
+    `moves` are the layers that change no number, only where it lies, times 1 and plus 0 included.
     """
 
     network: Network
@@ -40,6 +48,7 @@ class Wiring:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     aliases: Mapping[str, str]
+    moves: frozenset[int]
 
     def value(self, name: str) -> str:
         return _behind(name, self.aliases, self.made)
@@ -48,7 +57,7 @@ class Wiring:
         return self.value(tensor.float_name or tensor.integer_names[0])
 
 
-def wire(network: Network) -> Wiring:
+def wire(network: Network, constants: Constants) -> Wiring:
     aliases = _aliases(network)
     made = {
         operand.name: Made(index, place)
@@ -79,7 +88,18 @@ def wire(network: Network) -> Wiring:
         inputs=tuple(operand.name for operand in network.inputs),
         outputs=tuple(_behind(o.name, aliases, made) for o in network.outputs),
         aliases=aliases,
+        moves=frozenset(_moves(network, kinds, constants)),
     )
+
+
+def _moves(network: Network, kinds: tuple[str, ...], constants: Constants) -> Iterator[int]:
+    for index, (layer, kind) in enumerate(zip(network.layers, kinds, strict=True)):
+        if kind in MOVES:
+            yield index
+        elif kind in (ADD_CONSTANT, TIMES_CONSTANT) and layer.inputs[0].role == "activation":
+            number = constants.small(layer.inputs[1])
+            if number is not None and (number == (kind == TIMES_CONSTANT)).all():
+                yield index
 
 
 def _aliases(network: Network) -> dict[str, str]:
