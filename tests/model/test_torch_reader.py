@@ -1,18 +1,21 @@
 """PT2E programs read from their own JSON, held against what torch computes with them."""
 
 import json
+import random
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import torch.ao.quantization.fx._decomposed
-from torch_archives import PROGRAM, json_change, rewritten, save_small, small
+from torch_archives import PROGRAM, WEIGHTS, json_change, rewritten, save_small, small
 
-from quantscope.errors import BadModelError
+from quantscope.errors import BadModelError, QuantscopeError
 from quantscope.model import read_onnx, residuals
 from quantscope.model.reader import read_network
 from quantscope.quantize import PtqConfig
@@ -255,3 +258,53 @@ def test_decomposed_programs_are_read(tmp_path: Path) -> None:
     network = read_network(path)
     assert [layer.op_type for layer in network.layers if layer.macs] == ["Conv", "Conv", "Gemm"]
     assert network.layer("conv").attributes["pads"] == (1, 1, 1, 1)
+
+
+JUNK = (None, 0, -1, 2**70, 1.5, "", "x", "é", [], {}, True, "s77", {"as_int": 3}, "NaN", [1, 2])
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if path:
+        yield path
+    inner = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, child in inner:
+        if isinstance(child, dict | list):
+            yield from places(child, (*path, key))
+        else:
+            yield (*path, key)
+
+
+def damage(value: Any, rng: random.Random) -> None:
+    for path in rng.sample(list(places(value)), rng.choice([1, 1, 2, 4])):
+        holder = value
+        try:
+            for key in path[:-1]:
+                holder = holder[key]
+            if rng.random() < 0.2:
+                del holder[path[-1]]
+            else:
+                holder[path[-1]] = rng.choice(JUNK)
+        except (KeyError, IndexError, TypeError):
+            continue
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_a_damaged_program_is_read_or_refused_in_one_line(
+    seed: int, by_hand: Path, tmp_path: Path
+) -> None:
+    rng = random.Random(seed)
+    refusals: list[str] = []
+    for _ in range(100):
+        member = rng.choice([PROGRAM, PROGRAM, WEIGHTS])
+        change = json_change(lambda value: damage(value, rng))
+        path = rewritten(by_hand, tmp_path / "damaged.pt2", {member: change})
+        try:
+            network = read_network(path)
+            json.dumps(network.to_dict(full=True), allow_nan=False)
+            for tensor in network.tensors:
+                if tensor.has_data:
+                    tensor.integers()
+        except QuantscopeError as error:
+            refusals.append(str(error))
+    assert refusals and not any("\n" in text for text in refusals)

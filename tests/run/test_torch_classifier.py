@@ -1,5 +1,6 @@
 """PyTorch files are classified as torch itself does it, and refused in one line."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 import torch
 
 from quantscope.data import load_sample
-from quantscope.errors import BadConfigError, BadDataError, BadModelError
+from quantscope.errors import BadConfigError, BadDataError, BadModelError, MissingExtraError
 from quantscope.quantize import PtqConfig
 from quantscope.quantize.pt2e import quantize_torch
 from quantscope.run import evaluate, open_classifier
@@ -130,3 +131,14 @@ def test_inputs_that_do_not_fit_are_said(
 def test_a_program_has_no_runtime_execution(pt2e: Path) -> None:
     with pytest.raises(BadConfigError, match=r"q\.pt2 is a PyTorch model, which has no runtime"):
         open_classifier(pt2e, execution="runtime")
+
+
+def test_without_torch_the_install_command_is_said(
+    pt2e: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(
+        MissingExtraError,
+        match=r"PyTorch is needed to run q\.pt2 and is not installed; install it with: pip install",
+    ):
+        open_classifier(pt2e)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from quantscope.errors import BadModelError
 from quantscope.model.onnx_tensors import Dim, Shape
 from quantscope.model.pt2_program import DTYPES
 from quantscope.model.torch_file import Pt2File
@@ -60,7 +61,7 @@ def program_graph(file: Pt2File) -> ProgramGraph:
             inputs += _names(content["arg"])
         else:
             constants[content["arg"]["name"]] = content[f"{kind}_name"]
-    return ProgramGraph(
+    found = ProgramGraph(
         inputs=tuple(inputs),
         outputs=tuple(name for value in graph["outputs"] for name in _names(value)),
         constants=constants,
@@ -74,6 +75,30 @@ def program_graph(file: Pt2File) -> ProgramGraph:
             for name, limits in file.program["range_constraints"].items()
         },
     )
+    numbers = {name for kind in ("int", "float", "bool") for name in graph[f"sym_{kind}_values"]}
+    _check_flow(file, found, numbers)
+    return found
+
+
+def _check_flow(file: Pt2File, graph: ProgramGraph, numbers: set[str]) -> None:
+    """Every value is made once, before it is read, and has a type."""
+    known = {*graph.inputs, *graph.constants}
+    for node in graph.nodes:
+        for name in (*node.reads, *node.outputs):
+            if name not in graph.types and name not in numbers:
+                raise BadModelError(f"{file.path.name}: {name} of {node.name} has no type")
+        for name in node.reads:
+            if name not in known:
+                raise BadModelError(
+                    f"{file.path.name}: {node.name} reads {name}, which nothing makes before it"
+                )
+        for name in node.outputs:
+            if name in known:
+                raise BadModelError(f"{file.path.name}: {name} is made twice")
+        known.update(node.outputs)
+    for name in (*graph.inputs, *graph.constants, *graph.outputs):
+        if name not in graph.types or name not in known:
+            raise BadModelError(f"{file.path.name}: its input or output {name} is not in its graph")
 
 
 def _node(node: Any) -> ProgramNode:

@@ -52,11 +52,13 @@ def find_quantizers(file: Pt2File, graph: ProgramGraph) -> Quantizers:
         namespace, operator, *_ = node.op.split(".")
         if namespace != "quantized_decomposed" or operator not in (*_QUANTIZE, *_DEQUANTIZE):
             continue
-        source = node.arguments["input"]
+        source = node.arguments.get("input")
         try:
             params = _params(file, graph, node)
         except BadConfigError as error:
             raise BadModelError(f"{file.path.name}, {node.name}: {error}") from None
+        if len(node.outputs) != 1:
+            raise BadModelError(f"{file.path.name}, {node.name}: a quantizer gives one tensor")
         if params is None or not isinstance(source, Ref):
             continue
         (output,) = node.outputs
@@ -133,8 +135,8 @@ def _params(file: Pt2File, graph: ProgramGraph, node: ProgramNode) -> QuantParam
         return None
     axis = node.arguments.get("axis")
     if axis is None:  # stored as tensors of one number by the overload `tensor`
-        scale, zero_point = np.squeeze(scale), np.squeeze(zero_point or 0)
-    return QuantParams(scale, zero_point, str(node.arguments["dtype"]), axis=axis)
+        scale, zero_point = np.squeeze(scale), np.squeeze(0 if zero_point is None else zero_point)
+    return QuantParams(scale, zero_point, str(node.arguments.get("dtype")), axis=axis)
 
 
 def _number(file: Pt2File, graph: ProgramGraph, value: Any) -> Any:
@@ -159,7 +161,8 @@ def _integers(
     if float_name is None:
         return lambda: read_stored(file, stored)
     scale = np.asarray(_number(file, graph, _parameters(node)[0]))
-    low, high = node.arguments["quant_min"], node.arguments["quant_max"]
+    low = node.arguments.get("quant_min", params.qmin)
+    high = node.arguments.get("quant_max", params.qmax)
 
     def quantized() -> Array:
         # quantized_decomposed multiplies by the reciprocal, which it takes in the scale's own type.
