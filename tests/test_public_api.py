@@ -9,6 +9,7 @@ import quantscope
 PUBLIC = [
     "Evaluation",
     "ImageSet",
+    "Network",
     "PtqConfig",
     "QuantscopeError",
     "bundled_models",
@@ -19,6 +20,7 @@ PUBLIC = [
     "load",
     "paired",
     "quantize_model",
+    "read_network",
 ]
 ROOMS = ["arithmetic", "data", "edit", "model", "quantize", "report", "run", "study", "zoo"]
 

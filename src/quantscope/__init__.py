@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from quantscope.data import ImageSet, calibration_set, load
     from quantscope.errors import QuantscopeError
+    from quantscope.model import Network, read_network
     from quantscope.quantize import PtqConfig, quantize_model
     from quantscope.run import Evaluation, evaluate, kernel_gap, kernel_map, paired
     from quantscope.zoo import bundled_models
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _ROOM_OF = {
     "Evaluation": "run",
     "ImageSet": "data",
+    "Network": "model",
     "PtqConfig": "quantize",
     "QuantscopeError": "errors",
     "bundled_models": "zoo",
@@ -30,11 +32,13 @@ _ROOM_OF = {
     "load": "data",
     "paired": "run",
     "quantize_model": "quantize",
+    "read_network": "model",
 }
 
 __all__ = [
     "Evaluation",
     "ImageSet",
+    "Network",
     "PtqConfig",
     "QuantscopeError",
     "bundled_models",
@@ -45,6 +49,7 @@ __all__ = [
     "load",
     "paired",
     "quantize_model",
+    "read_network",
 ]
 
 

@@ -100,7 +100,7 @@ def _baseline(
 
 
 def _is_torch(model: str) -> bool:
-    return model.endswith((".safetensors", ".pt", ".pt2", "-torch"))
+    return model.endswith((".safetensors", ".pt", ".pth", ".pt2", "-torch"))
 
 
 def _as_dict(

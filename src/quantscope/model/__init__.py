@@ -6,6 +6,7 @@ Nothing here executes a model, and nothing here changes one.
 from quantscope.model.network import Edge, Layer, Network, Operand, QuantParams, QuantTensor
 from quantscope.model.onnx_file import OnnxFile, classifier_input, ends_in_softmax, load_onnx
 from quantscope.model.onnx_reader import read_onnx
+from quantscope.model.reader import read_network
 from quantscope.model.residuals import Residual, residuals
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "classifier_input",
     "ends_in_softmax",
     "load_onnx",
+    "read_network",
     "read_onnx",
     "residuals",
 ]

@@ -83,7 +83,7 @@ def kernel_gap(
 ) -> KernelGap:
     """Evaluate a quantized ONNX model in both executions."""
     path = find_model(model)
-    if path.suffix in (".safetensors", ".pt", ".pt2"):
+    if path.suffix in (".safetensors", ".pt", ".pth", ".pt2"):
         raise BadConfigError(
             f"{path.name} is a PyTorch model, which has only one execution here; "
             f"leave --execution out"
