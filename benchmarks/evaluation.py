@@ -34,9 +34,7 @@ def run() -> None:
         for start in range(0, len(images), batch):
             session.run(None, {"input": images[start : start + batch]})
 
-    by_batch = {
-        batch: min(seconds(lambda b=batch: bare(b)) for _ in range(4)) for batch in BATCHES
-    }
+    by_batch = {batch: min(seconds(lambda b=batch: bare(b)) for _ in range(4)) for batch in BATCHES}
     best = min(by_batch, key=lambda batch: by_batch[batch])
     classifier = open_classifier(path)
     # Alternating, so that a busy machine is busy for both; the median of the pairs' ratios.
