@@ -1,0 +1,214 @@
+"""A float and a quantized network on the same images, tensor by tensor.
+
+Both run in one graph that also reduces the statistics, so memory does not grow with the images and
+no activation is carried into Python.
+"""
+
+from collections.abc import Iterator
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from quantscope.data import ImageSet
+from quantscope.edit import lift_to_qdq
+from quantscope.errors import BadConfigError, BadDataError, BadModelError
+from quantscope.model import Network, load_onnx, read_onnx
+from quantscope.model.onnx_file import OnnxFile
+from quantscope.model.pairing import Pairing, pair
+from quantscope.progress import Progress, silent
+from quantscope.run.capture import input_batches
+from quantscope.run.compare_graph import Detail, build_graph
+from quantscope.run.compare_results import Comparison, Uncompared
+from quantscope.run.compare_runtime import RuntimeReader
+from quantscope.run.compare_scores import ScoreKeeper
+from quantscope.run.compare_statistics import Accumulator
+from quantscope.run.compare_weights import compare_constants
+from quantscope.run.counterpart import known_float_model
+from quantscope.run.onnx_classifier import open_onnx
+from quantscope.run.sessions import Execution, reason_of, session_of
+from quantscope.zoo import find_model
+
+Array = NDArray[Any]
+
+# The largest activation of a batch stays near the cores: measured, not a limit of anything.
+_ACTIVATION_BYTES_A_BATCH = 2 << 20
+_LARGEST_BATCH = 256
+
+
+def compare(
+    model: str | Path,
+    images: ImageSet,
+    *,
+    float_model: str | Path | None = None,
+    execution: Execution = "reference",
+    detail: Detail = "full",
+    int8_kernels: bool | None = None,
+    threads: int = 0,
+    batch: int | None = None,
+    progress: Progress = silent,
+) -> Comparison:
+    """Compare a quantized ONNX model with the float one it was made from.
+
+    `float_model` None works for bundled models and for those that say what they were made from.
+    The float network always runs as its file states it; `execution` is the quantized one's. In
+    runtime execution only those inner tensors are shown that can be looked at without changing
+    what runs, and the model's outputs come from a session that is not looked into. `detail` "sqnr"
+    gives each activation's SQNR and no more, in a fraction of the time.
+    """
+    if len(images) == 0:
+        raise BadDataError(f"{images.name} holds no images; give at least one")
+    if batch is not None and batch < 1:
+        raise BadConfigError(f"A batch holds at least one image, not {batch}")
+    file = _onnx_file(find_model(model))
+    network = read_onnx(file)
+    float_file = _float_file(network, float_model)
+    float_network = read_onnx(float_file)
+    pairing = pair(float_network, network)
+    if not pairing.outputs:
+        raise BadModelError(
+            f"{float_file.path.name} and {file.path.name} have no output in common; "
+            f"give the float model that {file.path.name} was made from"
+        )
+    classifier = open_onnx(
+        file.path, execution=execution, int8_kernels=int8_kernels, threads=threads
+    )
+    reader = None
+    proto = file.load_proto()
+    if execution == "runtime":
+        wanted = [p.name for p in pairing.pairs if p.role == "activation"]
+        reader = RuntimeReader(proto, network, wanted, int8_kernels=int8_kernels, threads=threads)
+    if file.format in ("qoperator", "mixed"):
+        proto = lift_to_qdq(proto)
+    graph = build_graph(
+        float_file.load_proto(),
+        proto,
+        network,
+        pairing,
+        detail=detail,
+        fed=None if reader is None else reader.seen,
+    )
+    session = session_of(graph.model, "reference", threads=threads)
+    accumulators = [Accumulator(probe) for probe in graph.probes]
+    scores = ScoreKeeper(images, execution, probabilities=classifier.gives_probabilities)
+    size = batch or _batch(network)
+    done = 0
+    for rows, count in input_batches(classifier, images, size):
+        given = {graph.input: rows}
+        shipped = None
+        if reader is not None:
+            shipped = classifier.run(rows)
+            integers = reader.read(rows, shipped)
+            given |= {graph.fed[name]: value for name, value in integers.items()}
+        values = _run(session, given, file.path.name)
+        mine = values[graph.quantized_scores] if shipped is None else shipped
+        scores.add(values[graph.float_scores][:count], mine[:count])
+        if reader is None or reader.disturbed is None:
+            for accumulator in accumulators:
+                probe = accumulator.probe
+                shape = values[probe.shape_output]
+                accumulator.add(values[probe.output], shape, len(rows), count)
+        done += count
+        progress("Comparing", done, len(images))
+    disturbed = reader.disturbed if reader is not None else None
+    if disturbed is not None:
+        accumulators = []
+    return _result(
+        network,
+        float_network,
+        pairing,
+        images,
+        accumulators=accumulators,
+        detail=detail,
+        unseen={
+            **graph.unseen,
+            **(reader.unseen if reader else {}),
+            **({probe.pair.name: disturbed for probe in graph.probes} if disturbed else {}),
+        },
+        output=scores.finish(),
+        execution=execution,
+        provenance=classifier.provenance,
+    )
+
+
+def _onnx_file(path: Path) -> OnnxFile:
+    if path.suffix in (".safetensors", ".pt", ".pt2"):
+        raise BadModelError(
+            f"{path.name} is a PyTorch model; compare reads ONNX files: give its ONNX form"
+        )
+    return load_onnx(path)
+
+
+def _float_file(network: Network, given: str | Path | None) -> OnnxFile:
+    path = known_float_model(network, given)
+    if path is None:
+        raise BadConfigError(
+            f"{network.path.name} does not say which float model it was made from; "
+            f"give it with --float FILE"
+        )
+    return _onnx_file(path)
+
+
+def _batch(network: Network) -> int:
+    """As many images as keep the largest activation of a batch small."""
+    shapes = [t.shape for t in network.tensors if t.role == "activation" and t.shape]
+    sizes = [prod(d for d in shape[1:] if isinstance(d, int)) for shape in shapes]
+    fitting = _ACTIVATION_BYTES_A_BATCH // (4 * max(sizes, default=1) or 1)
+    return int(np.clip(fitting, 1, _LARGEST_BATCH))
+
+
+def _run(session: ort.InferenceSession, given: dict[str, Array], model: str) -> dict[str, Array]:
+    names = [output.name for output in session.get_outputs()]
+    try:
+        found = session.run(names, given)
+    except Exception as error:  # onnxruntime's exceptions share no base class
+        raise BadModelError(f"Comparing {model} failed while running: {reason_of(error)}") from None
+    return dict(zip(names, found, strict=True))
+
+
+def _result(
+    network: Network,
+    float_network: Network,
+    pairing: Pairing,
+    images: ImageSet,
+    *,
+    accumulators: list[Accumulator],
+    detail: Detail,
+    unseen: dict[str, str],
+    **facts: Any,
+) -> Comparison:
+    found = {a.probe.pair.name: a.finish() for a in accumulators}
+    missing = [Uncompared(u.name, u.role, u.reason) for u in pairing.unpaired]
+    if detail == "full":
+        constants, without = compare_constants(float_network, network, pairing)
+        found |= constants
+        missing += without
+    order = {tensor.name: place for place, tensor in enumerate(network.tensors)}
+    return Comparison(
+        model=network.path.name,
+        digest=network.digest,
+        float_model=float_network.path.name,
+        float_digest=float_network.digest,
+        data=images.name,
+        data_digest=images.digest,
+        images=len(images),
+        tensors=tuple(found[name] for name in sorted(found, key=order.__getitem__)),
+        unpaired=tuple(missing),
+        unseen=tuple(Uncompared(name, "activation", why) for name, why in unseen.items()),
+        not_finite_from=next(_not_finite(accumulators, images), None),
+        **facts,
+    )
+
+
+def _not_finite(accumulators: list[Accumulator], images: ImageSet) -> Iterator[str]:
+    for accumulator in accumulators:
+        if accumulator.first_not_finite is not None:
+            name = accumulator.probe.pair.name
+            index = images.indices[accumulator.first_not_finite]
+            yield (
+                f"{name}: NaN or infinite in the {accumulator.not_finite_in} network "
+                f"for {accumulator.not_finite_images} of {len(images)} images, first image {index}"
+            )

@@ -1,0 +1,365 @@
+"""The graph that compares: both networks, and beside every paired activation its statistics.
+
+Each statistic is reduced to a number for each image and channel, so no activation leaves the
+runtime. What goes on from there is summed in float64.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from quantscope.arithmetic import QuantParams
+from quantscope.model import Network, QuantTensor
+from quantscope.model.pairing import Pairing, TensorPair
+from quantscope.run.compare_merge import FLOAT, QUANTIZED, Canvas
+from quantscope.run.compare_sources import Leaf, NoSourcesError, Pieces, Regions, pieces
+
+Detail = Literal["sqnr", "full"]
+
+CLIP_TOLERANCE = 1e-6
+"""Of the range: a value at its end that only float32 puts outside is not clipped."""
+
+_AXIS = ("axis", "block_size")
+_ALONG_AXIS_1 = frozenset(
+    {
+        *("AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "GlobalAveragePool"),
+        *("GlobalMaxPool", "InstanceNormalization", "MaxPool"),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A paired activation and what the graph gives of it.
+
+    `output` is [images, channels, rows], or [images, rows, channels] where `channels_last`; what
+    each row is, `rows` says. `shape_output` is the shape behind each row: [images, channels, rest].
+    """
+
+    pair: TensorPair
+    tensor: QuantTensor
+    output: str
+    shape_output: str
+    channels_last: bool
+    rows: tuple[str, ...]
+    leaves: tuple[str, ...]
+    no_sources: str | None
+
+
+@dataclass(frozen=True)
+class ComparisonGraph:
+    """`fed` are the integer tensors, by name here and in the graph, that somebody else computes."""
+
+    model: onnx.ModelProto
+    input: str
+    float_scores: str
+    quantized_scores: str
+    probes: tuple[Probe, ...]
+    unseen: Mapping[str, str]
+    fed: Mapping[str, str]
+
+
+def build_graph(
+    float_model: onnx.ModelProto,
+    quantized_model: onnx.ModelProto,
+    network: Network,
+    pairing: Pairing,
+    *,
+    detail: Detail = "full",
+    fed: Sequence[str] | None = None,
+) -> ComparisonGraph:
+    """`fed`: tensors whose integers are given from outside, as the kernels that ship made them.
+
+    Only those are looked at then; None means all, computed by the file's own arithmetic.
+    """
+    canvas = Canvas(float_model, quantized_model)
+    builder = _Builder(canvas, network, pairing, detail, fed)
+    probes, unseen = builder.probes()
+    scores = next(((f, q) for q, f in pairing.outputs), None)
+    assert scores is not None
+    names = FLOAT + scores[0], QUANTIZED + scores[1]
+    for name in names:
+        canvas.output(name)
+    return ComparisonGraph(
+        canvas.model, canvas.input, *names, tuple(probes), unseen, builder.fed_names
+    )
+
+
+class _Builder:
+    def __init__(
+        self,
+        canvas: Canvas,
+        network: Network,
+        pairing: Pairing,
+        detail: Detail,
+        fed: Sequence[str] | None,
+    ) -> None:
+        self.canvas, self.network, self.pairing, self.detail = canvas, network, pairing, detail
+        self.pairs = {p.name: p for p in pairing.pairs if p.role == "activation"}
+        if fed is not None:
+            self.pairs = {name: p for name, p in self.pairs.items() if name in fed}
+        self.tensors = {tensor.name: tensor for tensor in network.tensors}
+        self.quantizers: dict[str, onnx.NodeProto] = {
+            name: node
+            for node in canvas.quantized_nodes
+            if node.op_type == "QuantizeLinear"
+            for name in node.output
+        }
+        self.dequantized: dict[str, str] = {
+            node.input[0]: node.output[0]
+            for node in canvas.quantized_nodes
+            if node.op_type == "DequantizeLinear"
+        }
+        self.stated: dict[str, str] = {}
+        self.fed_names = self._feed() if fed is not None else {}
+        self.values = {name: self._dequantized(self.tensors[name]) for name in self.pairs}
+        self.floats = Regions(canvas.float_nodes, canvas.float_input)
+        self.quants = Regions(canvas.quantized_nodes, canvas.input)
+        self.leaves = self._leaves()
+
+    def _feed(self) -> dict[str, str]:
+        """Integers that the graph would compute become inputs; what it states stays beside them."""
+        graph = self.canvas.model.graph
+        fed: dict[str, str] = {}
+        for name in self.pairs:
+            integers = QUANTIZED + self.tensors[name].integer_names[0]
+            maker = next(node for node in graph.node if integers in node.output)
+            self.stated[name] = f"{integers}/stated"
+            maker.output[list(maker.output).index(integers)] = self.stated[name]
+            kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(self.tensors[name].params.dtype))
+            graph.input.append(onnx.helper.make_tensor_value_info(integers, kind, None))
+            fed[name] = integers
+            again = {QUANTIZED + other for other in self.tensors[name].integer_names[1:]}
+            for node in graph.node:
+                node.input[:] = [integers if n in again else n for n in node.input]
+        return fed
+
+    def _leaves(self) -> dict[str, Leaf]:
+        found: dict[str, Leaf] = {}
+        for name, pair in self.pairs.items():
+            integers = {QUANTIZED + n for n in self.tensors[name].integer_names}
+            names = [
+                node.output[0]
+                for node in self.canvas.quantized_nodes
+                if node.op_type == "DequantizeLinear" and node.input[0] in integers
+            ]
+            for value in dict.fromkeys([*names, *integers]):
+                found[value] = Leaf(name, self.values[name], FLOAT + pair.float_name, pair.reshaped)
+        return found
+
+    def probes(self) -> tuple[list[Probe], dict[str, str]]:
+        probes, unseen = [], {}
+        for name, pair in self.pairs.items():
+            quantizer = self._quantizer(self.tensors[name])
+            if quantizer is None:
+                unseen[name] = "no QuantizeLinear of the file makes it"
+                continue
+            probes.append(self._probe(pair, self.tensors[name], quantizer))
+        return probes, unseen
+
+    def _quantizer(self, tensor: QuantTensor) -> onnx.NodeProto | None:
+        """That of the tensor, or of the one whose integers it only moves about."""
+        for name in tensor.integer_names:
+            if node := self.quantizers.get(QUANTIZED + name):
+                return node
+        if tensor.follows:
+            return self._quantizer(self.tensors[tensor.follows])
+        return next(filter(None, map(self._reversed, tensor.integer_names)), None)
+
+    def _reversed(self, integers: str) -> onnx.NodeProto | None:
+        """For integers that a layer only moves: the quantizer that would undo their reader."""
+        for node in self.canvas.quantized_nodes:
+            reads = node.op_type == "DequantizeLinear" and node.input[0] == QUANTIZED + integers
+            if reads and len(node.input) == 3:
+                made = onnx.helper.make_node(
+                    "QuantizeLinear",
+                    ["compare/moved", *node.input[1:]],
+                    ["compare/moved/integers"],
+                    domain=node.domain,
+                )
+                made.attribute.extend(a for a in node.attribute if a.name in _AXIS)
+                return made
+        return None
+
+    def _dequantized(self, tensor: QuantTensor) -> str:
+        integers = QUANTIZED + tensor.integer_names[0]
+        if integers in self.dequantized:
+            return self.dequantized[integers]
+        quantizer = self._quantizer(tensor)
+        return integers if quantizer is None else self._dequantize(integers, quantizer)
+
+    def _dequantize(self, integers: str, quantizer: onnx.NodeProto) -> str:
+        kept = {a.name: onnx.helper.get_attribute_value(a) for a in quantizer.attribute}
+        attributes = {name: kept[name] for name in _AXIS if name in kept}
+        inputs = [integers, *quantizer.input[1:]]
+        return self.canvas.add("DequantizeLinear", inputs, domain=quantizer.domain, **attributes)
+
+    def _probe(self, pair: TensorPair, tensor: QuantTensor, quantizer: onnx.NodeProto) -> Probe:
+        probe = _ProbeWriter(self, pair, tensor, quantizer)
+        rows = {"signal": probe.square(probe.f), "error": probe.square(probe.error)}
+        leaves: tuple[str, ...] = ()
+        no_sources: str | None = "only the SQNR was asked for"
+        if self.detail == "full":
+            rows |= probe.statistics()
+            try:
+                found = probe.pieces()
+                rows |= probe.sources(found)
+                leaves, no_sources = found.leaves, None
+            except NoSourcesError as error:
+                no_sources = str(error)
+        axis = 1 if probe.channels_last else 2
+        output = self.canvas.add("Concat", list(rows.values()), axis=axis)
+        shape = self.canvas.add("Shape", [probe.f])
+        self.canvas.output(output)
+        self.canvas.output(shape, TensorProto.INT64)
+        return Probe(
+            pair, tensor, output, shape, probe.channels_last, tuple(rows), leaves, no_sources
+        )
+
+
+class _ProbeWriter:
+    """Everything is laid out [images, channels, rest] or, channels last, [images, rest, channels].
+
+    That costs nothing: reshaping moves no numbers.
+    """
+
+    def __init__(
+        self, builder: _Builder, pair: TensorPair, tensor: QuantTensor, quantizer: onnx.NodeProto
+    ) -> None:
+        self.builder, self.canvas = builder, builder.canvas
+        self.pair, self.tensor, self.quantizer = pair, tensor, quantizer
+        self.params: QuantParams = tensor.params
+        self.layout, self.channels_last = _layout(builder.network, tensor)
+        self.value = builder.values[pair.name]
+        self.float_value = FLOAT + pair.float_name
+        self.q = self.laid_out(self.value)
+        self.f = self.laid_out(self.float_value)
+        self.error = self.canvas.add("Sub", [self.q, self.f])
+        self.low, self.high = _ends(self.params, channels_last=self.channels_last)
+        self.beyond = (self.high - self.low) * np.float32(CLIP_TOLERANCE)
+        maker = builder.floats.maker(self.float_value)
+        self.is_relu = maker is not None and maker.op_type == "Relu"
+
+    def laid_out(self, value: str) -> str:
+        if self.params.scale.dtype != np.float32:
+            value = self.canvas.add("Cast", [value], to=TensorProto.FLOAT)
+        shape = self.canvas.constant(np.array(self.layout, np.int64))
+        return self.canvas.add("Reshape", [value, shape])
+
+    def square(self, value: str) -> str:
+        return self._reduce("ReduceSumSquare", value)
+
+    def _reduce(self, op_type: str, value: str) -> str:
+        return self.canvas.reduce(op_type, value, 1 if self.channels_last else 2)
+
+    def _dot(self, one: str, other: str) -> str:
+        product = self.canvas.add("Mul", [self.canvas.add("Sub", [one, other]), self.error])
+        return self._reduce("ReduceSum", product)
+
+    def _count(self, op_type: str, value: str, than: np.ndarray) -> str:
+        found = self.canvas.add(op_type, [value, self.canvas.constant(than)])
+        return self._reduce("ReduceSum", self.canvas.add("Cast", [found], to=TensorProto.FLOAT))
+
+    def statistics(self) -> dict[str, str]:
+        rows = {
+            "quantized_signal": self.square(self.q),
+            "float_sum": self._reduce("ReduceSum", self.f),
+            "quantized_sum": self._reduce("ReduceSum", self.q),
+            "float_min": self._reduce("ReduceMin", self.f),
+            "float_max": self._reduce("ReduceMax", self.f),
+            "quantized_min": self._reduce("ReduceMin", self.q),
+            "quantized_max": self._reduce("ReduceMax", self.q),
+            "local_error": self.square(self.canvas.add("Sub", [self._local(), self.f])),
+            "clipped_high": self._count("Greater", self.f, self.high + self.beyond),
+        }
+        if not (self.is_relu and (self.low <= 0).all()):
+            rows["clipped_low"] = self._count("Less", self.f, self.low - self.beyond)
+        if self.is_relu:
+            rows["not_zero"] = self._reduce("ReduceSum", self.canvas.add("Sign", [self.f]))
+        return rows
+
+    def _local(self) -> str:
+        """The float value through this quantizer alone."""
+        value = self.float_value
+        if not self.params.is_per_tensor and self.pair.reshaped:
+            value = self.canvas.add("Reshape", [value, self.canvas.add("Shape", [self.value])])
+        renamed = {self.quantizer.input[0]: value}
+        self.canvas.clone(self.quantizer, renamed)
+        integers = renamed[self.quantizer.output[0]]
+        return self.laid_out(self.builder._dequantize(integers, self.quantizer))
+
+    def pieces(self) -> Pieces:
+        builder = self.builder
+        own = {QUANTIZED + name for name in self.tensor.integer_names}
+        if not own & set(self.quantizer.output):
+            raise NoSourcesError("its layer only moves integers about: all its error is inherited")
+        if self.low.ndim and self.low.size > 1:
+            raise NoSourcesError("it has more than one scale")
+        return pieces(
+            self.canvas,
+            builder.floats,
+            builder.quants,
+            float_value=self.float_value,
+            before_quantizer=self.quantizer.input[0],
+            leaves={v: leaf for v, leaf in builder.leaves.items() if leaf.tensor != self.pair.name},
+            does_relu=self.pair.through_relu,
+        )
+
+    def sources(self, found: Pieces) -> dict[str, str]:
+        canvas = self.canvas
+        b = self.laid_out(found.weighted)
+        a = b if found.inherited == found.weighted else self.laid_out(found.inherited)
+        ends = [canvas.constant(end.reshape(())) for end in (self.low, self.high)]
+        c = canvas.add("Clip", [b, *ends])
+        stated = self.q
+        rows = {}
+        if self.pair.name in self.builder.stated:
+            integers = self.builder.stated[self.pair.name]
+            stated = self.laid_out(self.builder._dequantize(integers, self.quantizer))
+            rows["kernel"] = self._dot(self.q, stated)
+        rows["rounding"] = self._dot(stated, c)
+        rows["clipping"] = self._dot(c, b)
+        if a != b:
+            rows["weights"] = self._dot(b, a)
+        rows["inherited"] = self._dot(a, self.f)
+        steps = [self.laid_out(step) for step in found.steps]
+        if len(steps) == 2 and len(found.leaves) == 2:
+            rows["first_minus_second"] = self._dot(steps[0], steps[1])
+        elif steps:
+            for number, (one, other) in enumerate(zip([*steps, a], [self.f, *steps], strict=True)):
+                rows[f"inherited:{number}"] = self._dot(one, other)
+        return rows
+
+
+def _layout(network: Network, tensor: QuantTensor) -> tuple[list[int], bool]:
+    """The shape to lay a tensor out in, and whether its channels come last."""
+    shape, axis = tensor.shape, tensor.params.axis
+    if shape is None:
+        return [0, 1, -1], False
+    if len(shape) < 2:
+        return [1, 1, -1], False
+    if len(shape) == 2:
+        return [0, 0, 1], False
+    last = len(shape) - 1
+    if axis is None:
+        layer = None if tensor.producer is None else network.layer(tensor.producer)
+        along_1 = len(shape) > 3 or (layer is not None and layer.op_type in _ALONG_AXIS_1)
+        axis = 1 if along_1 else last
+    width = shape[axis]
+    if axis == last and isinstance(width, int):
+        return [0, -1, width], True
+    return ([0, 0, -1] if axis == 1 else [0, 1, -1]), False
+
+
+def _ends(params: QuantParams, *, channels_last: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The representable range, computed as DequantizeLinear does, so that its ends are inside."""
+    scale = params.scale.astype(np.float32)
+    ends = [scale * (q - params.zero_point).astype(np.float32) for q in (params.qmin, params.qmax)]
+    if scale.ndim == 1:
+        ends = [end if channels_last else end[:, None] for end in ends]
+    low, high = np.minimum(*ends), np.maximum(*ends)
+    return np.asarray(low, np.float32), np.asarray(high, np.float32)

@@ -1,0 +1,144 @@
+"""One ONNX graph that holds two networks, and a hand to add nodes to it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper, version_converter
+
+from quantscope.errors import BadModelError
+
+FLOAT, QUANTIZED = "float/", "quantized/"
+_OLDEST_OPSET = 13
+_AXES_ARE_INPUT = 18
+
+
+def prefixed(model: onnx.ModelProto, prefix: str) -> onnx.ModelProto:
+    """A copy in which every name of a value, node or constant starts with `prefix`."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    _prefix_graph(copy.graph, prefix)
+    return copy
+
+
+def _prefix_graph(graph: onnx.GraphProto, prefix: str) -> None:
+    del graph.value_info[:]
+    for number, node in enumerate(graph.node):
+        node.name = prefix + (node.name or f"{node.op_type}:{number}")
+        node.input[:] = [prefix + name if name else "" for name in node.input]
+        node.output[:] = [prefix + name if name else "" for name in node.output]
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                if inner.ByteSize():
+                    _prefix_graph(inner, prefix)
+    for tensor in (*graph.initializer, *(s.values for s in graph.sparse_initializer)):
+        tensor.name = prefix + tensor.name
+    for value in (*graph.input, *graph.output):
+        value.name = prefix + value.name
+
+
+def same_opset(models: Sequence[onnx.ModelProto]) -> list[onnx.ModelProto]:
+    """The models at one opset, the newest among them."""
+    versions = [_opset(model) for model in models]
+    newest = max(*versions, _OLDEST_OPSET)
+    return [
+        model if version == newest else _converted(model, version, newest)
+        for model, version in zip(models, versions, strict=True)
+    ]
+
+
+def _opset(model: onnx.ModelProto) -> int:
+    return next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
+
+
+def _converted(model: onnx.ModelProto, version: int, wanted: int) -> onnx.ModelProto:
+    try:
+        return version_converter.convert_version(model, wanted)
+    except Exception as error:  # the converter raises whatever its C++ half throws
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise BadModelError(
+            f"The two models have different opsets and the one at {version} cannot be raised to "
+            f"{wanted} ({reason}); export both at the same opset"
+        ) from None
+
+
+class Canvas:
+    """The graph under construction. Each method gives the name of what it adds."""
+
+    def __init__(self, float_model: onnx.ModelProto, quantized: onnx.ModelProto) -> None:
+        """The two share one input, the quantized model's; names carry their prefixes."""
+        floats, quants = same_opset([float_model, quantized])
+        self.opset = _opset(quants)
+        floats, quants = prefixed(floats, FLOAT), prefixed(quants, QUANTIZED)
+        self.model = onnx.ModelProto()
+        self.model.CopyFrom(quants)
+        graph = self.model.graph
+        del graph.output[:]
+        graph.initializer.extend(floats.graph.initializer)
+        graph.sparse_initializer.extend(floats.graph.sparse_initializer)
+        self.model.ir_version = max(floats.ir_version, quants.ir_version)
+        for needed in floats.opset_import:
+            if needed.domain not in {known.domain for known in self.model.opset_import}:
+                self.model.opset_import.append(needed)
+        self.model.functions.extend(floats.functions)
+        self.float_nodes = tuple(floats.graph.node)
+        self.quantized_nodes = tuple(quants.graph.node)
+        stored = {tensor.name for tensor in graph.initializer}
+        (self.input,) = (v.name for v in quants.graph.input if v.name not in stored)
+        (self.float_input,) = (v.name for v in floats.graph.input if v.name not in stored)
+        types = [
+            next(v for v in m.graph.input if v.name not in stored).type.tensor_type.elem_type
+            for m in (floats, quants)
+        ]
+        self._count = 0
+        self._constants: dict[tuple[str, bytes, tuple[int, ...]], str] = {}
+        # The float half goes first: its input is another name of the one that both share.
+        nodes = list(graph.node)
+        del graph.node[:]
+        if types[0] == types[1]:
+            same = helper.make_node("Identity", [self.input], [self.float_input])
+        else:
+            same = helper.make_node("Cast", [self.input], [self.float_input], to=types[0])
+        graph.node.extend([same, *floats.graph.node, *nodes])
+
+    def constant(self, array: NDArray[Any]) -> str:
+        key = (array.dtype.str, array.tobytes(), array.shape)
+        if key not in self._constants:
+            name = f"compare/constant{len(self._constants)}"
+            self.model.graph.initializer.append(numpy_helper.from_array(array, name))
+            self._constants[key] = name
+        return self._constants[key]
+
+    def add(
+        self, op_type: str, inputs: Sequence[str], *, domain: str = "", **attributes: Any
+    ) -> str:
+        self._count += 1
+        name = f"compare/{op_type}{self._count}"
+        node = helper.make_node(op_type, inputs, [name], name=name, domain=domain, **attributes)
+        self.model.graph.node.append(node)
+        return name
+
+    def clone(self, node: onnx.NodeProto, renamed: dict[str, str]) -> None:
+        """The same operator on other values; its outputs enter `renamed`."""
+        self._count += 1
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        copy.name = f"compare/copy{self._count}/{node.name}"
+        copy.input[:] = [renamed.get(name, name) for name in node.input]
+        for place, name in enumerate(node.output):
+            if name:
+                renamed[name] = copy.output[place] = f"compare/copy{self._count}/{name}"
+        self.model.graph.node.append(copy)
+
+    def reduce(self, op_type: str, value: str, axis: int) -> str:
+        """Over one axis, which stays with length 1."""
+        if self.opset >= _AXES_ARE_INPUT or op_type == "ReduceSum":
+            axes = self.constant(np.array([axis], np.int64))
+            return self.add(op_type, [value, axes], keepdims=1)
+        return self.add(op_type, [value], axes=[axis], keepdims=1)
+
+    def output(self, name: str, elem_type: int = onnx.TensorProto.FLOAT) -> None:
+        if name not in {value.name for value in self.model.graph.output}:
+            self.model.graph.output.append(helper.make_tensor_value_info(name, elem_type, None))

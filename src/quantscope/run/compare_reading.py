@@ -1,0 +1,70 @@
+"""What the numbers say in plain sentences: what is normal, what stands out and by how much.
+
+It shows; it does not decide.
+"""
+
+from collections.abc import Iterator
+from statistics import median
+
+from quantscope.run.compare_results import Comparison, TensorComparison
+
+_CLIPPED = 0.001
+_DECIBELS = 6.0
+_NARROW = 0.25
+
+
+def reading(comparison: Comparison) -> tuple[str, ...]:
+    """One sentence for each tensor that stands out, along the network."""
+    if comparison.not_finite_from:
+        return (f"{comparison.not_finite_from}; nothing after it can be read.",)
+    usual = _usual(comparison)
+    sentences = (_sentence(tensor, usual) for tensor in comparison.tensors)
+    return tuple(sentence for sentence in sentences if sentence)
+
+
+def flagged(comparison: Comparison) -> frozenset[str]:
+    usual = _usual(comparison)
+    return frozenset(t.name for t in comparison.tensors if _sentence(t, usual))
+
+
+def _usual(comparison: Comparison) -> dict[tuple[str, int], float]:
+    """The median local SQNR of each role and number of bits."""
+    groups: dict[tuple[str, int], list[float]] = {}
+    for tensor in comparison.tensors:
+        if tensor.local_sqnr_db is not None:
+            groups.setdefault((tensor.role, tensor.bits), []).append(tensor.local_sqnr_db)
+    return {key: median(values) for key, values in groups.items() if len(values) > 2}
+
+
+def _sentence(tensor: TensorComparison, usual: dict[tuple[str, int], float]) -> str | None:
+    points = list(_points(tensor, usual))
+    return f"{tensor.name}: {'; '.join(points)}." if points else None
+
+
+def _points(tensor: TensorComparison, usual: dict[tuple[str, int], float]) -> Iterator[str]:
+    normal = usual.get((tensor.role, tensor.bits))
+    local = tensor.local_sqnr_db
+    if normal is not None and local is not None and normal - local > _DECIBELS:
+        yield (
+            f"its own quantizer leaves {local:.1f} dB where {normal:.1f} dB is usual for the "
+            f"{tensor.bits}-bit {_plural(tensor.role)} of this model, {normal - local:.1f} dB less"
+        )
+    for fraction, end in (
+        (tensor.clipped_low_fraction, "low"),
+        (tensor.clipped_high_fraction, "high"),
+    ):
+        if fraction is not None and fraction > _CLIPPED:
+            yield f"{fraction:.2%} of its float values are clipped at the {end} end"
+    rmse, ideal = tensor.local_rmse_steps, tensor.ideal_rmse_steps
+    if rmse is not None and ideal and rmse > 1.5 * ideal:
+        yield (
+            f"its quantizer's error is {rmse:.2f} steps where rounding alone gives {ideal:.2f}, "
+            f"{rmse / ideal:.1f} times as much"
+        )
+    used = tensor.used_share_of_range
+    if used is not None and used < _NARROW and tensor.role != "bias":
+        yield f"its values use {used:.0%} of what {tensor.bits} bits can represent"
+
+
+def _plural(role: str) -> str:
+    return "biases" if role == "bias" else f"{role}s"

@@ -1,0 +1,206 @@
+"""What a comparison found: frozen, and able to become JSON without a NaN or an infinity."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quantscope.errors import BadModelError
+from quantscope.model.network import Role
+from quantscope.run.sessions import Execution
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Of all values of a tensor, over all images."""
+
+    min: float
+    max: float
+    mean: float
+    std: float
+
+
+@dataclass(frozen=True)
+class ErrorSources:
+    """Shares of the error: inner product with the whole error over its energy. They add up to 1.
+
+    A share is negative where a source cancels part of the others. `inherited_by_input` splits
+    `inherited` over the layer's inputs: for two by what each adds alone and beside the other, half
+    and half; for more in their order. `kernel` is None in reference execution, where what the file
+    states is what runs.
+    """
+
+    inherited: float
+    weights: float
+    rounding: float
+    clipping: float
+    kernel: float | None
+    inherited_by_input: Mapping[str, float]
+
+    @property
+    def total(self) -> float:
+        return self.inherited + self.weights + self.rounding + self.clipping + (self.kernel or 0.0)
+
+
+@dataclass(frozen=True)
+class ChannelComparison:
+    """One channel of a tensor; None as in `TensorComparison`."""
+
+    channel: int
+    sqnr_db: float | None
+    local_sqnr_db: float | None
+    rmse: float | None
+    clipped_low_fraction: float | None
+    clipped_high_fraction: float | None
+    float_min: float | None
+    float_max: float | None
+    quantized_min: float | None
+    quantized_max: float | None
+
+
+@dataclass(frozen=True)
+class TensorComparison:
+    """One quantized tensor beside the float one that it stands for.
+
+    `sqnr_db` is 20 log10(|f| / |f - q|), with the error of the whole network up to here;
+    `local_sqnr_db` that of this quantizer alone on the float value. Both are None where `exact`
+    (no error at all), where all float values are zero, and where `not_finite_images` is not 0.
+    `rmse_steps` is the whole error in steps of the quantizer, `local_rmse_steps` that of the
+    quantizer alone, and `ideal_rmse_steps` what rounding alone would give: 0.289 of a step for each
+    value that is not exactly zero. `used_share_of_range` is how much of the representable range the
+    float values span. A weight's or bias's error is its rounding: both SQNRs are the same.
+    """
+
+    name: str
+    float_name: str
+    layer: str | None
+    role: Role
+    bits: int
+    sqnr_db: float | None
+    local_sqnr_db: float | None
+    exact: bool
+    not_finite_images: int = 0
+    clipped_low_fraction: float | None = None
+    clipped_high_fraction: float | None = None
+    used_share_of_range: float | None = None
+    float_values: Spread | None = None
+    quantized_values: Spread | None = None
+    rmse_steps: float | None = None
+    local_rmse_steps: float | None = None
+    ideal_rmse_steps: float | None = None
+    cosine: float | None = None
+    sources: ErrorSources | None = None
+    no_sources: str | None = None
+    """Why there are none."""
+    channels: tuple[ChannelComparison, ...] = field(default=(), repr=False)
+    worst_channels: tuple[int, ...] = ()
+    """Lowest SQNR first; empty where there is but one channel."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Uncompared:
+    """A quantized tensor that has no row, and why."""
+
+    name: str
+    role: Role
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class OutputAgreement:
+    """The two models' scores, image by image.
+
+    `kl_nats` is the mean over images of KL(float || quantized) of their softmax, or of the outputs
+    themselves where the model ends in one; None where a score is not finite. `changed` are the
+    indices in the full set of images put into another class; `gained` and `lost` those of them that
+    only the quantized, only the float model gets right.
+    """
+
+    images: int
+    agreeing: int
+    changed: NDArray[np.int64]
+    gained: NDArray[np.int64]
+    lost: NDArray[np.int64]
+    kl_nats: float | None
+    execution: Execution
+
+    @property
+    def class_agreement(self) -> float:
+        return self.agreeing / self.images
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "images": self.images,
+            "agreeing": self.agreeing,
+            "class_agreement": self.class_agreement,
+            "changed": self.changed.tolist(),
+            "gained": self.gained.tolist(),
+            "lost": self.lost.tolist(),
+            "kl_nats": self.kl_nats,
+            "execution": self.execution,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """A float and a quantized model on the same images; `tensors` along the network.
+
+    `unpaired` have no float counterpart; `unseen` have one but could not be looked at.
+    `not_finite_from` is the first tensor in which a NaN or an infinity was met, and in which model.
+    """
+
+    model: str
+    digest: str
+    float_model: str
+    float_digest: str
+    execution: Execution
+    data: str
+    data_digest: str
+    images: int
+    tensors: tuple[TensorComparison, ...]
+    unpaired: tuple[Uncompared, ...]
+    unseen: tuple[Uncompared, ...]
+    output: OutputAgreement
+    not_finite_from: str | None
+    provenance: Mapping[str, str]
+
+    def __getitem__(self, name: str) -> TensorComparison:
+        found = next((tensor for tensor in self.tensors if tensor.name == name), None)
+        if found is not None:
+            return found
+        why = (t.reason for t in (*self.unpaired, *self.unseen) if t.name == name)
+        reason = next(why, f"there are {', '.join(t.name for t in self.tensors)}")
+        raise BadModelError(f"{name} of {self.model} was not compared: {reason}")
+
+    @property
+    def activations(self) -> tuple[TensorComparison, ...]:
+        return tuple(tensor for tensor in self.tensors if tensor.role == "activation")
+
+    def to_dict(self) -> dict[str, Any]:
+        from quantscope.run.compare_reading import reading
+
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "model": self.model,
+            "digest": self.digest,
+            "float_model": self.float_model,
+            "float_digest": self.float_digest,
+            "execution": self.execution,
+            "data": self.data,
+            "data_digest": self.data_digest,
+            "images": self.images,
+            "tensors": [tensor.to_dict() for tensor in self.tensors],
+            "unpaired": [asdict(tensor) for tensor in self.unpaired],
+            "unseen": [asdict(tensor) for tensor in self.unseen],
+            "output": self.output.to_dict(),
+            "not_finite_from": self.not_finite_from,
+            "reading": list(reading(self)),
+            "provenance": dict(self.provenance),
+        }

@@ -1,0 +1,81 @@
+"""The integers that the kernels which ship make, where looking does not change the kernels."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from quantscope.model import Network
+from quantscope.run.capture import instrumented
+from quantscope.run.kernels import KernelMap, kernel_map
+from quantscope.run.layer_kernels import named_by_layer
+from quantscope.run.sessions import session_of
+
+Array = NDArray[Any]
+
+
+class RuntimeReader:
+    """`seen` are the tensors that can be read, `unseen` the others and why."""
+
+    def __init__(
+        self,
+        proto: onnx.ModelProto,
+        network: Network,
+        wanted: Sequence[str],
+        *,
+        int8_kernels: bool | None,
+        threads: int,
+    ) -> None:
+        self.proto = named_by_layer(proto, network)
+        self.int8_kernels = int8_kernels
+        self.names = {name: network.tensor(name).integer_names[0] for name in wanted}
+        self.unseen: dict[str, str] = {}
+        self.seen = self._visible(list(wanted))
+        self.disturbed: str | None = None
+        """Set when the scores show, while running, that looking changed something after all."""
+        asked = [self.names[name] for name in self.seen]
+        self.session = session_of(
+            instrumented(self.proto, asked), "runtime", int8_kernels=int8_kernels, threads=threads
+        )
+        (self.feed,) = (value.name for value in self.session.get_inputs())
+        self.scores = self.proto.graph.output[0].name
+
+    def read(self, rows: Array, shipped: Array) -> dict[str, Array]:
+        """The integers of one batch; `shipped` are the scores of a session not looked into."""
+        asked = [self.names[name] for name in self.seen]
+        scores, *found = self.session.run([self.scores, *asked], {self.feed: rows})
+        if self.disturbed is None and not np.array_equal(scores, shipped, equal_nan=True):
+            self.disturbed = "looking at the inner tensors changes the model's outputs"
+        return dict(zip(self.seen, found, strict=True))
+
+    def _visible(self, wanted: list[str]) -> list[str]:
+        plain = kernel_map(self.proto, int8_kernels=self.int8_kernels)
+        if not self._changes(plain, wanted):
+            return wanted
+        # Together they disturb; some may not. One after the other, so that those kept go together.
+        kept: list[str] = []
+        for name in wanted:
+            changed = self._changes(plain, [*kept, name])
+            if changed:
+                layers = ", ".join(changed[:3]) + (" and more" if len(changed) > 3 else "")
+                self.unseen[name] = (
+                    f"cannot be seen without changing the kernels that run ({layers})"
+                )
+            else:
+                kept.append(name)
+        return kept
+
+    def _changes(self, plain: KernelMap, names: list[str]) -> list[str]:
+        """Layers that run otherwise when these are looked at."""
+        file_names = [self.names[name] for name in names]
+        looked_into = kernel_map(
+            instrumented(self.proto, file_names), int8_kernels=self.int8_kernels
+        )
+        return [
+            one.name
+            for one, other in zip(plain.layers, looked_into.layers, strict=True)
+            if (one.kernel, one.executed_as, one.saturates)
+            != (other.kernel, other.executed_as, other.saturates)
+        ]

@@ -1,0 +1,53 @@
+"""Classes and their probabilities of two models, summed as images come."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quantscope.data import ImageSet
+from quantscope.run.compare_results import OutputAgreement
+from quantscope.run.sessions import Execution
+
+Array = NDArray[Any]
+
+_TINY = float(np.finfo(np.float32).tiny)
+
+
+class ScoreKeeper:
+    """Keeps two classes an image, and a running sum."""
+
+    def __init__(self, images: ImageSet, execution: Execution, *, probabilities: bool) -> None:
+        self.images, self.execution, self.probabilities = images, execution, probabilities
+        self.classes: list[tuple[Array, Array]] = []
+        self.divergence: float = 0.0
+
+    def add(self, float_scores: Array, quantized_scores: Array) -> None:
+        """One row for each image; what lies behind the first axis is taken as one row."""
+        rows = [s.reshape(len(s), -1).astype(np.float64) for s in (float_scores, quantized_scores)]
+        self.classes.append((rows[0].argmax(axis=1), rows[1].argmax(axis=1)))
+        with np.errstate(invalid="ignore", over="ignore"):
+            f, q = (self._log_probabilities(row) for row in rows)
+            self.divergence += float((np.exp(f) * (f - q)).sum())
+
+    def _log_probabilities(self, scores: Array) -> Array:
+        if self.probabilities:
+            # A probability that underflowed, or was rounded to zero, is not impossible.
+            return np.asarray(np.log(np.maximum(scores, _TINY)))
+        shifted = scores - scores.max(axis=1, keepdims=True)
+        return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
+
+    def finish(self) -> OutputAgreement:
+        f = np.concatenate([one for one, _ in self.classes])
+        q = np.concatenate([other for _, other in self.classes])
+        labels, indices = self.images.labels, self.images.indices
+        changed = f != q
+        return OutputAgreement(
+            images=len(f),
+            agreeing=int((~changed).sum()),
+            changed=indices[changed],
+            gained=indices[changed & (q == labels)],
+            lost=indices[changed & (f == labels)],
+            kl_nats=self.divergence / len(f) if np.isfinite(self.divergence) else None,
+            execution=self.execution,
+        )

@@ -1,0 +1,206 @@
+"""Sums over batches in float64, and what they say of a tensor."""
+
+from dataclasses import dataclass, field
+from math import log10, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quantscope.run.compare_graph import Probe
+from quantscope.run.compare_results import (
+    ChannelComparison,
+    ErrorSources,
+    Spread,
+    TensorComparison,
+)
+
+Array = NDArray[Any]
+
+IDEAL_RMSE_STEPS = 1 / sqrt(12)
+_WORST = 3
+_LOWEST = ("float_min", "quantized_min")
+_HIGHEST = ("float_max", "quantized_max")
+
+
+def sqnr_db(signal: float, error: float) -> float | None:
+    """From energies; None without error, without signal, or where they are not finite."""
+    if not (np.isfinite(signal) and np.isfinite(error)) or signal <= 0 or error <= 0:
+        return None
+    return 10 * log10(signal / error)
+
+
+@dataclass
+class Accumulator:
+    """The sums of one probe so far, [channels] each; memory does not grow with images."""
+
+    probe: Probe
+    sums: dict[str, Array] = field(default_factory=dict)
+    elements: int = 0
+    """Of one channel."""
+    not_finite_images: int = 0
+    first_not_finite: int | None = None
+    not_finite_in: str | None = None
+    seen: int = 0
+
+    def add(self, statistics: Array, shape: Array, rows: int, count: int) -> None:
+        """The rows of one batch; only `count` of its `rows` images are not there to fill it up."""
+        part = statistics if self.probe.channels_last else statistics.transpose(0, 2, 1)
+        if len(part) == rows:
+            part = part[:count]
+        rest = int(shape[1] if self.probe.channels_last else shape[2])
+        self.elements += len(part) * rest
+        self._check_finite(part)
+        with np.errstate(invalid="ignore", over="ignore"):
+            added = part.sum(axis=0, dtype=np.float64)
+        for row, name in enumerate(self.probe.rows):
+            if name in _LOWEST:
+                found = part[:, row].min(axis=0).astype(np.float64)
+                kept = np.minimum(self.sums.get(name, found), found)
+            elif name in _HIGHEST:
+                found = part[:, row].max(axis=0).astype(np.float64)
+                kept = np.maximum(self.sums.get(name, found), found)
+            else:
+                kept = self.sums.get(name, 0.0) + added[row]
+            self.sums[name] = kept
+        self.seen += count
+
+    def _check_finite(self, part: Array) -> None:
+        finite = np.isfinite(part).all(axis=(1, 2))
+        if finite.all():
+            return
+        if self.first_not_finite is None:
+            row = int(np.argmin(finite))
+            self.first_not_finite = self.seen + row
+            floats = [i for i, name in enumerate(self.probe.rows) if name in ("signal",)]
+            in_float = not np.isfinite(part[row][floats]).all()
+            self.not_finite_in = "float" if in_float else "quantized"
+        self.not_finite_images += int((~finite).sum())
+
+    def finish(self) -> TensorComparison:
+        pair, tensor = self.probe.pair, self.probe.tensor
+        error = float(self.sums["error"].sum())
+        exact = error == 0.0
+        result: dict[str, Any] = {}
+        if self.not_finite_images == 0:
+            result = self._full() if "local_error" in self.sums else {}
+            result["sqnr_db"] = sqnr_db(float(self.sums["signal"].sum()), error)
+        result.setdefault("sqnr_db", None)
+        result.setdefault("local_sqnr_db", None)
+        if self.probe.no_sources is None and exact:
+            result["no_sources"] = "it has no error"
+        elif self.probe.no_sources is None and self.not_finite_images:
+            result["no_sources"] = "its values are not all finite"
+        else:
+            result["no_sources"] = self.probe.no_sources
+        return TensorComparison(
+            name=pair.name,
+            float_name=pair.float_name,
+            layer=pair.layer,
+            role=pair.role,
+            bits=tensor.params.bits,
+            exact=exact,
+            not_finite_images=self.not_finite_images,
+            **result,
+        )
+
+    def _full(self) -> dict[str, Any]:
+        sums = self.sums
+        total = {name: float(values.sum()) for name, values in sums.items()}
+        channels = len(sums["signal"])
+        elements = self.elements * channels
+        per_channel = self._channels()
+        return {
+            "local_sqnr_db": sqnr_db(total["signal"], total["local_error"]),
+            "clipped_low_fraction": total.get("clipped_low", 0.0) / elements,
+            "clipped_high_fraction": total["clipped_high"] / elements,
+            "used_share_of_range": self._used_share(),
+            "float_values": self._spread("float", total["signal"], total["float_sum"]),
+            "quantized_values": self._spread(
+                "quantized", total["quantized_signal"], total["quantized_sum"]
+            ),
+            "rmse_steps": self._rmse_steps("error"),
+            "local_rmse_steps": self._rmse_steps("local_error"),
+            "ideal_rmse_steps": IDEAL_RMSE_STEPS
+            * sqrt(total.get("not_zero", float(elements)) / elements),
+            "cosine": _cosine(total["signal"], total["quantized_signal"], total["error"]),
+            "sources": self._sources(total),
+            "channels": per_channel,
+            "worst_channels": worst_channels(per_channel),
+        }
+
+    def _spread(self, which: str, squares: float, total: float) -> Spread:
+        elements = self.elements * len(self.sums["signal"])
+        mean = total / elements
+        return Spread(
+            min=float(self.sums[f"{which}_min"].min()),
+            max=float(self.sums[f"{which}_max"].max()),
+            mean=mean,
+            std=sqrt(max(squares / elements - mean * mean, 0.0)),
+        )
+
+    def _used_share(self) -> float | None:
+        low, high = (end.astype(np.float64) for end in self.probe.tensor.params.representable_range)
+        if low.ndim:
+            return None
+        used = np.clip([self.sums["float_min"].min(), self.sums["float_max"].max()], low, high)
+        return float((used[1] - used[0]) / (high - low))
+
+    def _rmse_steps(self, name: str) -> float | None:
+        step = self.probe.tensor.params.step
+        energy = self.sums[name]
+        if step.ndim and step.shape != energy.shape:
+            return None
+        return sqrt(float((energy / step**2).sum()) / (self.elements * len(energy)))
+
+    def _sources(self, total: dict[str, float]) -> ErrorSources | None:
+        if "inherited" not in total or total["error"] == 0:
+            return None
+        share = {name: value / total["error"] for name, value in total.items()}
+        leaves = self.probe.leaves
+        by_input = {leaf: share.get(f"inherited:{i}", 0.0) for i, leaf in enumerate(leaves)}
+        if len(leaves) == 1:
+            by_input = {leaves[0]: share["inherited"]}
+        elif len(leaves) == 2:
+            both, difference = share["inherited"], share["first_minus_second"]
+            by_input = {leaves[0]: (both + difference) / 2, leaves[1]: (both - difference) / 2}
+        return ErrorSources(
+            inherited=share["inherited"],
+            weights=share.get("weights", 0.0),
+            rounding=share["rounding"],
+            clipping=share["clipping"],
+            kernel=share.get("kernel"),
+            inherited_by_input=by_input,
+        )
+
+    def _channels(self) -> tuple[ChannelComparison, ...]:
+        sums, nothing = self.sums, np.zeros(len(self.sums["signal"]))
+        low = sums.get("clipped_low", nothing)
+        return tuple(
+            ChannelComparison(
+                channel=channel,
+                sqnr_db=sqnr_db(sums["signal"][channel], sums["error"][channel]),
+                local_sqnr_db=sqnr_db(sums["signal"][channel], sums["local_error"][channel]),
+                rmse=sqrt(sums["error"][channel] / self.elements),
+                clipped_low_fraction=float(low[channel] / self.elements),
+                clipped_high_fraction=float(sums["clipped_high"][channel] / self.elements),
+                float_min=float(sums["float_min"][channel]),
+                float_max=float(sums["float_max"][channel]),
+                quantized_min=float(sums["quantized_min"][channel]),
+                quantized_max=float(sums["quantized_max"][channel]),
+            )
+            for channel in range(len(nothing))
+        )
+
+
+def worst_channels(channels: tuple[ChannelComparison, ...]) -> tuple[int, ...]:
+    """Those with the lowest SQNR, lowest first."""
+    known = [(c.sqnr_db, c.channel) for c in channels if c.sqnr_db is not None]
+    return tuple(channel for _, channel in sorted(known)[:_WORST]) if len(channels) > 1 else ()
+
+
+def _cosine(signal: float, other: float, difference: float) -> float | None:
+    """Of two vectors from their energies and that of their difference."""
+    if signal <= 0 or other <= 0:
+        return None
+    return float(np.clip((signal + other - difference) / (2 * sqrt(signal * other)), -1, 1))

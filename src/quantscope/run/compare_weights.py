@@ -1,0 +1,175 @@
+"""Weights and biases: what rounding them to integers did."""
+
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quantscope.arithmetic import QuantParams
+from quantscope.model import Network, QuantTensor
+from quantscope.model.network import Layer, Operand
+from quantscope.model.pairing import Pairing, TensorPair
+from quantscope.model.pairing_constants import Constants
+from quantscope.run.compare_graph import CLIP_TOLERANCE
+from quantscope.run.compare_results import (
+    ChannelComparison,
+    Spread,
+    TensorComparison,
+    Uncompared,
+)
+from quantscope.run.compare_statistics import IDEAL_RMSE_STEPS, sqnr_db, worst_channels
+
+Values = NDArray[np.float64]
+
+
+def compare_constants(
+    float_network: Network, quantized: Network, pairing: Pairing
+) -> tuple[dict[str, TensorComparison], list[Uncompared]]:
+    """By name; and those of which no float values are at hand."""
+    constants = Constants(float_network), Constants(quantized)
+    found: dict[str, TensorComparison] = {}
+    missing: list[Uncompared] = []
+    for pair in pairing.pairs:
+        if pair.role == "activation":
+            continue
+        result = _compare(pair, float_network, quantized, constants)
+        if isinstance(result, str):
+            missing.append(Uncompared(pair.name, pair.role, result))
+        else:
+            found[pair.name] = result
+    return found, missing
+
+
+def _compare(
+    pair: TensorPair, floats: Network, quants: Network, constants: tuple[Constants, Constants]
+) -> TensorComparison | str:
+    if pair.through:
+        folded = ", ".join(pair.through)
+        return f"{folded} was folded into it: the float model does not hold what it was made from"
+    tensor = quants.tensor(pair.name)
+    if pair.layer is None or pair.float_layer is None:
+        return "no layer reads it"
+    layer, float_layer = quants.layer(pair.layer), floats.layer(pair.float_layer)
+    mine = next((o for o in layer.inputs if o.quant and o.quant.name == pair.name), None)
+    theirs = next((o for o in float_layer.inputs if o.name == pair.float_name), None)
+    q = _read(constants[1], mine)
+    f = _read(constants[0], theirs)
+    if q is None or f is None:
+        return "its values are not stored in the file"
+    if _is_transposed(layer) != _is_transposed(float_layer) and f.ndim == 2:
+        f = f.T
+    if f.shape != q.shape:
+        if f.size != q.size or pair.role == "weight":
+            return f"its shape is {list(q.shape)}, the float one's {list(f.shape)}"
+        f = f.reshape(q.shape)
+    return _compared(pair, tensor, f, q, _channel_axis(layer, q.ndim))
+
+
+def _read(constants: Constants, operand: Operand | None) -> Values | None:
+    array = None if operand is None else constants.array(operand)
+    return None if array is None else np.asarray(array, np.float64)
+
+
+def _is_transposed(layer: Layer) -> bool:
+    return layer.op_type == "Gemm" and bool(layer.attributes.get("transB", 0))
+
+
+def _channel_axis(layer: Layer, rank: int) -> int:
+    """Of output channels, as the layer reads the constant."""
+    if rank < 2 or layer.op_type == "Conv" or _is_transposed(layer):
+        return 0
+    return 1 if layer.op_type == "ConvTranspose" else rank - 1
+
+
+def _compared(
+    pair: TensorPair, tensor: QuantTensor, f: Values, q: Values, axis: int
+) -> TensorComparison:
+    error = q - f
+    exact = not error.any()
+    params: QuantParams = tensor.params
+    if not np.isfinite(f).all():
+        return TensorComparison(
+            pair.name, pair.float_name, pair.layer, pair.role, params.bits, None, None, False,
+            no_sources="the float values are not all finite",
+        )  # fmt: skip
+    sqnr = sqnr_db(float((f * f).sum()), float((error * error).sum()))
+    step, low, high = _grid(params, tensor, f.shape)
+    channels = _channels(f, q, axis, low, high)
+    size = float((f * f).sum() * (q * q).sum())
+    return TensorComparison(
+        name=pair.name,
+        float_name=pair.float_name,
+        layer=pair.layer,
+        role=pair.role,
+        bits=params.bits,
+        sqnr_db=sqnr,
+        local_sqnr_db=sqnr,
+        exact=exact,
+        clipped_low_fraction=None if low is None else float((f < low).mean()),
+        clipped_high_fraction=None if high is None else float((f > high).mean()),
+        used_share_of_range=_used(f, low, high),
+        float_values=_spread(f),
+        quantized_values=_spread(q),
+        rmse_steps=None if step is None else sqrt(float(((error / step) ** 2).mean())),
+        local_rmse_steps=None if step is None else sqrt(float(((error / step) ** 2).mean())),
+        ideal_rmse_steps=IDEAL_RMSE_STEPS * sqrt(float((f != 0).mean())),
+        cosine=float((f * q).sum() / sqrt(size)) if size > 0 else None,
+        no_sources="a constant has no sources but its rounding",
+        channels=channels,
+        worst_channels=worst_channels(channels),
+    )
+
+
+def _grid(
+    params: QuantParams, tensor: QuantTensor, shape: tuple[int, ...]
+) -> tuple[Values | None, Values | None, Values | None]:
+    """Step and ends, to broadcast; None where the layer reads the constant in another layout."""
+    if not params.is_per_tensor and tensor.shape != shape:
+        return None, None, None
+    low, high = params.representable_range
+    beyond = (high - low) * CLIP_TOLERANCE
+    ends = params.step, low - beyond, high + beyond
+    step, low, high = (params.expand(v, shape) for v in ends)
+    return step, low, high
+
+
+def _used(f: Values, low: Values | None, high: Values | None) -> float | None:
+    """Per-tensor only: with a range for each channel there is no one share."""
+    if low is None or high is None or low.ndim:
+        return None
+    used = np.clip([f.min(), f.max()], low, high)
+    return float((used[1] - used[0]) / (high - low))
+
+
+def _spread(values: Values) -> Spread:
+    return Spread(*(float(v) for v in (values.min(), values.max(), values.mean(), values.std())))
+
+
+def _channels(
+    f: Values, q: Values, axis: int, low: Values | None, high: Values | None
+) -> tuple[ChannelComparison, ...]:
+    if f.ndim == 0:
+        return ()
+    ends = [None if e is None else np.moveaxis(np.broadcast_to(e, f.shape), axis, 0)
+            for e in (low, high)]  # fmt: skip
+    floats, quants = np.moveaxis(f, axis, 0), np.moveaxis(q, axis, 0)
+    found = []
+    for channel, (one, other) in enumerate(zip(floats, quants, strict=True)):
+        energy = float(((other - one) ** 2).sum())
+        sqnr = sqnr_db(float((one * one).sum()), energy)
+        below, above = (None if e is None else e[channel] for e in ends)
+        found.append(
+            ChannelComparison(
+                channel=channel,
+                sqnr_db=sqnr,
+                local_sqnr_db=sqnr,
+                rmse=sqrt(energy / one.size),
+                clipped_low_fraction=None if below is None else float((one < below).mean()),
+                clipped_high_fraction=None if above is None else float((one > above).mean()),
+                float_min=float(one.min()),
+                float_max=float(one.max()),
+                quantized_min=float(other.min()),
+                quantized_max=float(other.max()),
+            )
+        )
+    return tuple(found)
