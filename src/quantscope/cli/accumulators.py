@@ -1,14 +1,14 @@
 """`quantscope accumulators`"""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
 from quantscope.cli.console import console, emit_json, progress_bar
-from quantscope.data import load
-from quantscope.run.accumulators import Accumulators, LayerAccumulator, accumulators
-from quantscope.run.predict_kernels import SaturationPrediction, predict_saturation
+
+if TYPE_CHECKING:
+    from quantscope.run import Accumulators, LayerAccumulator, SaturationPrediction
 
 DEFAULT_IMAGES = 100
 
@@ -41,6 +41,9 @@ def command(
 
     Example: quantscope accumulators resnet8-uint8 --images 100 --predict-saturation
     """
+    from quantscope.data import load
+    from quantscope.run import accumulators, predict_saturation
+
     chosen = load(data)
     chosen = chosen.take(min(DEFAULT_IMAGES, len(chosen)) if images is None else images)
     with progress_bar() as progress:
@@ -61,7 +64,7 @@ def command(
         _show_prediction(prediction)
 
 
-def _show(found: Accumulators) -> None:
+def _show(found: "Accumulators") -> None:
     console.print(
         f"{found.model}  accumulators over {found.images:,} images of {found.data}",
         markup=False,
@@ -100,7 +103,7 @@ def _show(found: Accumulators) -> None:
         console.print(f"left out: {', '.join(names)}: {why}", markup=False, style="dim")
 
 
-def _warnings(row: LayerAccumulator) -> list[str]:
+def _warnings(row: "LayerAccumulator") -> list[str]:
     lines = []
     if row.can_overflow_int32:
         lines.append(f"{row.layer} can overflow int32: its worst case needs {row.worst_bits} bits")
@@ -111,7 +114,7 @@ def _warnings(row: LayerAccumulator) -> list[str]:
     return lines
 
 
-def _show_prediction(found: SaturationPrediction) -> None:
+def _show_prediction(found: "SaturationPrediction") -> None:
     console.print(
         f"\non x86 without VNNI, {found.images:,} images: predicted accuracy "
         f"{found.predicted_accuracy:.2%}, without saturation {found.exact_accuracy:.2%}, "

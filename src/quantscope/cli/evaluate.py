@@ -1,23 +1,16 @@
 """`quantscope evaluate`"""
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.table import Table
 
 from quantscope.cli.console import console, emit_json, progress_bar
-from quantscope.data import ImageSet, load
 from quantscope.progress import Progress
-from quantscope.run import (
-    Evaluation,
-    Execution,
-    KernelGap,
-    PairedDelta,
-    evaluate,
-    kernel_gap,
-    open_classifier,
-    paired,
-)
+
+if TYPE_CHECKING:
+    from quantscope.data import ImageSet
+    from quantscope.run import Evaluation, Execution, KernelGap, PairedDelta
 
 
 def command(
@@ -50,6 +43,9 @@ def command(
 
     Example: quantscope evaluate resnet8 --data full --execution reference
     """
+    from quantscope.data import load
+    from quantscope.run import evaluate, kernel_gap, paired
+
     chosen = load(data)
     if images is not None:
         chosen = chosen.take(images)
@@ -87,9 +83,11 @@ def command(
 
 
 def _baseline(
-    model: str, data: ImageSet, execution: Execution, batch: int | None, progress: Progress
-) -> Evaluation:
+    model: str, data: "ImageSet", execution: "Execution", batch: int | None, progress: Progress
+) -> "Evaluation":
     """The second model in the first one's execution, or in the only one that it has."""
+    from quantscope.run import evaluate, open_classifier
+
     classifier = open_classifier(model, execution=None if _is_torch(model) else execution)
     return evaluate(
         classifier,
@@ -104,7 +102,7 @@ def _is_torch(model: str) -> bool:
 
 
 def _as_dict(
-    results: list[Evaluation], gap: KernelGap | None, deltas: list[PairedDelta]
+    results: "list[Evaluation]", gap: "KernelGap | None", deltas: "list[PairedDelta]"
 ) -> dict[str, Any]:
     """One execution as it is; both side by side under `executions`, with what they share on top."""
     dicts = [result.to_dict() for result in results]
@@ -117,7 +115,7 @@ def _as_dict(
     return {**shared, "executions": executions, "kernel_gap": gap.to_dict()}
 
 
-def _show(result: Evaluation) -> None:
+def _show(result: "Evaluation") -> None:
     low, high = result.interval_95
     loss = "not finite" if result.loss is None else f"{result.loss:.4f}"
     console.print(f"{result.model}  {result.execution} execution", markup=False, style="bold")
@@ -138,7 +136,7 @@ def _show(result: Evaluation) -> None:
     console.print(f"lowest classes: {text}", markup=False)
 
 
-def _class_table(result: Evaluation) -> Table:
+def _class_table(result: "Evaluation") -> Table:
     table = Table(title="true class by row, predicted by column", title_justify="left", box=None)
     table.add_column("class")
     table.add_column("accuracy", justify="right")
@@ -154,7 +152,7 @@ def _class_table(result: Evaluation) -> Table:
     return table
 
 
-def _show_delta(delta: PairedDelta) -> None:
+def _show_delta(delta: "PairedDelta") -> None:
     other = delta.second
     console.print(
         f"against {other.model}, {other.execution} execution, {other.accuracy:.2%}: "
@@ -169,7 +167,7 @@ def _show_delta(delta: PairedDelta) -> None:
         console.print(f"by class, in points: {text}\n", markup=False)
 
 
-def _show_gap(gap: KernelGap) -> None:
+def _show_gap(gap: "KernelGap") -> None:
     kernels = gap.kernels
     console.print(f"kernel gap, runtime minus reference: {_points(gap.paired)}", markup=False)
     if why := gap.explanation():
@@ -186,7 +184,7 @@ def _show_gap(gap: KernelGap) -> None:
         console.print("  the last stage of optimization changes some of these", markup=False)
 
 
-def _points(delta: PairedDelta) -> str:
+def _points(delta: "PairedDelta") -> str:
     low, high = (100 * bound for bound in delta.interval_95)
     return (
         f"{100 * delta.delta:+.2f} points [{low:+.2f}, {high:+.2f}] at 95 %, "

@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from quantscope.cli.console import emit_json
-from quantscope.data import load
 from quantscope.errors import BadConfigError
 
 
@@ -38,6 +37,7 @@ def command(
 
     Example: quantscope trace resnet8-int8 --layer stack1.conv1 --image 0 --at 3,5,7
     """
+    from quantscope.data import load
     from quantscope.run.trace import trace_value
 
     if terms < 1:
