@@ -17,8 +17,8 @@ from quantscope.model.pairing_kinds import (
     NORM,
     TIMES_CONSTANT,
     WEIGHTED,
-    same_content,
     same_shape,
+    same_size,
 )
 
 ALIKE = 0.9
@@ -55,7 +55,7 @@ def fit(
     elif kind not in MOVES and kind != NORM:
         evidence = _settings_agree(float_layer, quant_layer, kind, float_constants, quant_constants)
     shapes = _output_shape(float_layer), _output_shape(quant_layer)
-    if kind != LINEAR and not same_content(*shapes):
+    if kind != LINEAR and not same_size(*shapes):
         return None
     differences = _different_attributes(float_layer, quant_layer) + (not same_shape(*shapes))
     return Fit(evidence, differences)

@@ -80,9 +80,15 @@ def same_content(a: Shape | None, b: Shape | None) -> bool:
     sizes = [[dim for dim in shape[1:] if dim != 1] for shape in (a, b)]
     if len(sizes[0]) == len(sizes[1]):
         return same_shape((None, *sizes[0]), (None, *sizes[1]))
+    return same_size(a, b)
+
+
+def same_size(a: Shape | None, b: Shape | None) -> bool:
+    """As many numbers an image, or not known to differ: one may be the other with axes turned."""
+    sizes = [shape[1:] if shape is not None else (None,) for shape in (a, b)]
     known = [[dim for dim in size if isinstance(dim, int)] for size in sizes]
-    is_known = [len(k) == len(size) for k, size in zip(known, sizes, strict=True)]
-    return not all(is_known) or prod(known[0]) == prod(known[1])
+    is_known = all(len(k) == len(size) for k, size in zip(known, sizes, strict=True))
+    return not is_known or prod(known[0]) == prod(known[1])
 
 
 def _is_one_pixel(shape: Shape | None) -> bool:
