@@ -11,6 +11,8 @@ from quantscope.run.compare_results import Comparison, TensorComparison
 _CLIPPED = 0.001
 _DECIBELS = 6.0
 _NARROW = 0.25
+_POOR_BIAS = 40.0
+_KERNEL = 0.1
 
 
 def reading(comparison: Comparison) -> tuple[str, ...]:
@@ -44,7 +46,10 @@ def _sentence(tensor: TensorComparison, usual: dict[tuple[str, int], float]) -> 
 def _points(tensor: TensorComparison, usual: dict[tuple[str, int], float]) -> Iterator[str]:
     normal = usual.get((tensor.role, tensor.bits))
     local = tensor.local_sqnr_db
-    if normal is not None and local is not None and normal - local > _DECIBELS:
+    stands_out = normal is not None and local is not None and normal - local > _DECIBELS
+    if tensor.role == "bias" and local is not None and local > _POOR_BIAS:
+        stands_out = False  # 32 bits: what is left is far below any other error
+    if stands_out and normal is not None and local is not None:
         yield (
             f"its own quantizer leaves {local:.1f} dB where {normal:.1f} dB is usual for the "
             f"{tensor.bits}-bit {_plural(tensor.role)} of this model, {normal - local:.1f} dB less"
@@ -64,6 +69,12 @@ def _points(tensor: TensorComparison, usual: dict[tuple[str, int], float]) -> It
     used = tensor.used_share_of_range
     if used is not None and used < _NARROW and tensor.role != "bias":
         yield f"its values use {used:.0%} of what {tensor.bits} bits can represent"
+    kernel = tensor.sources.kernel if tensor.sources is not None else None
+    if kernel is not None and abs(kernel) > _KERNEL:
+        yield (
+            f"{kernel:.0%} of its error is the kernel's, which gives other integers than the file "
+            f"states; in most kernels this is none"
+        )
 
 
 def _plural(role: str) -> str:

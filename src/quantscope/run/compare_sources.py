@@ -121,7 +121,7 @@ def pieces(
     """Add the layer's variants to the graph. `leaves` are by their names in the quantized half."""
     mine = quants.before(before_quantizer, leaves)
     if any(node.op_type == "QuantizeLinear" for node in mine.nodes):
-        raise NoSourcesError("a quantized tensor that it depends on has no counterpart")
+        raise NoSourcesError("a quantized tensor that it depends on was not compared")
     inputs = [leaves[name] for name in leaves if name in mine.leaves]
     by_float: dict[str, Leaf] = {}
     for leaf in inputs:

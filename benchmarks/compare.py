@@ -1,0 +1,131 @@
+"""Comparison of all tensors: ours against onnxruntime's `qdq_loss_debug` on the reference model.
+
+The peer collects every activation of both models, matches them by name and computes each error. It
+raises KeyError where a name has no match, so it is given only those that have one.
+Run it with: python -m benchmarks.compare [IMAGES ...]
+"""
+
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+COUNTS = (1000, 4000)
+ROUNDS = 3
+MODEL = "resnet8-uint8"
+PEER_BATCH = 100
+AIMS = {("sqnr", 1000): 4, ("sqnr", 4000): 8, ("full", 1000): 2, ("full", 4000): 4}
+
+
+def run(counts: tuple[int, ...] = COUNTS) -> None:
+    """Every number comes from a process of its own, ours and the peer's in turn."""
+    print(f"comparison of {MODEL} with its float model, reference execution")
+    peaks: dict[tuple[str, int], float] = {}
+    for count in counts:
+        rounds = [
+            {how: measure(how, count) for how in ("peer", "sqnr", "full")} for _ in range(ROUNDS)
+        ]
+        for how in ("sqnr", "full"):
+            ratios = [r["peer"]["seconds"] / r[how]["seconds"] for r in rounds]
+            cpu = [r["peer"]["cpu_seconds"] / r[how]["cpu_seconds"] for r in rounds]
+            aim = AIMS.get((how, count))
+            print(
+                f"  {count} images, {how}: {statistics.median(ratios):.2f} times faster "
+                f"({min(ratios):.2f} to {max(ratios):.2f}; aim {aim}), "
+                f"{statistics.median(cpu):.2f} times less CPU time, "
+                f"{statistics.median(r[how]['seconds'] for r in rounds):.2f} s"
+            )
+        for how in ("peer", "full"):
+            peaks[how, count] = statistics.median(r[how]["added_mb"] for r in rounds)
+        share = peaks["full", count] / peaks["peer", count]
+        print(
+            f"  {count} images: {peaks['full', count]:.0f} MB added at the peak, the peer "
+            f"{peaks['peer', count]:.0f} MB: {share:.3f} of it (aim 0.2)"
+        )
+    ours = [peaks["full", count] for count in counts]
+    if len(ours) > 1:
+        print(
+            f"  peak at {counts[-1]} over that at {counts[0]}: {ours[-1] / ours[0]:.3f} (aim 1.1)"
+        )
+
+
+def measure(how: str, images: int) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.compare", how, str(images)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{how} with {images} images failed: {done.stderr.strip()[-500:]}")
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def _images(count: int) -> Any:
+    import numpy as np
+
+    from quantscope.data import load_sample
+
+    sample = load_sample()
+    # More than there are: the same ones again, which costs as much as others would.
+    return sample.select(np.arange(count) % len(sample))
+
+
+def _ours(detail: Any, count: int) -> None:
+    from quantscope.run.compare import compare
+
+    compare(MODEL, _images(count), detail=detail)
+
+
+def _peer(count: int) -> None:
+    import numpy as np
+    from onnxruntime.quantization import qdq_loss_debug as peer
+
+    from quantscope.zoo import bundled_models
+
+    images = _images(count).images
+    with tempfile.TemporaryDirectory() as folder:
+        found = []
+        for name in (MODEL, "resnet8"):
+            path = str(Path(folder) / f"{name}.onnx")
+            peer.modify_model_output_intermediate_tensors(str(bundled_models()[name]), path)
+            rows = (
+                {"input": images[start : start + PEER_BATCH].astype(np.float32)}
+                for start in range(0, count, PEER_BATCH)
+            )
+            found.append(peer.collect_activations(path, rows))
+        matched = peer.create_activation_matching(*found)
+        known = {name: match for name, match in matched.items() if "float" in match}
+        peer.compute_activation_error(known)
+
+
+def _status_mb(field: str) -> float:
+    status = Path("/proc/self/status")
+    if not status.exists():  # not Linux: the peak is all that is known
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)
+    line = next(line for line in status.read_text().splitlines() if line.startswith(field))
+    return int(line.split()[1]) / 1024
+
+
+def _measured(how: str, count: int) -> dict[str, float]:
+    def work(images: int) -> None:
+        _peer(images) if how == "peer" else _ours(how, images)
+
+    work(PEER_BATCH)  # what is loaded but once is not counted
+    before = _status_mb("VmRSS")
+    began, cpu_began = time.perf_counter(), time.process_time()
+    work(count)
+    return {
+        "seconds": time.perf_counter() - began,
+        "cpu_seconds": time.process_time() - cpu_began,
+        "added_mb": max(_status_mb("VmHWM") - before, 0.1),
+    }
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3 and sys.argv[1] in ("peer", "sqnr", "full"):
+        print(json.dumps(_measured(sys.argv[1], int(sys.argv[2]))))
+    else:
+        run(tuple(map(int, sys.argv[1:])) or COUNTS)

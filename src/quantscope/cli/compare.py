@@ -1,0 +1,179 @@
+"""`quantscope compare`"""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+import typer
+
+from quantscope.cli.console import console, emit_json, progress_bar
+from quantscope.data import load
+from quantscope.report.text_table import Column, TextTable
+from quantscope.report.wording import printable
+from quantscope.run.compare import compare
+from quantscope.run.compare_reading import flagged, reading
+from quantscope.run.compare_results import Comparison, TensorComparison
+
+_IMAGES = 1000
+
+
+def command(
+    model: Annotated[str, typer.Argument(help="A quantized ONNX file, or a bundled model.")],
+    float_model: Annotated[
+        str | None,
+        typer.Option("--float", help="The float model; bundled quantized models know theirs."),
+    ] = None,
+    images: Annotated[
+        int | None, typer.Option(help="Only the first N images (1,000, or all if there are fewer).")
+    ] = None,
+    data: Annotated[
+        str, typer.Option(help="sample (1,000 bundled test images), full (10,000), or FILE.npz.")
+    ] = "sample",
+    execution: Annotated[
+        Literal["reference", "runtime"],
+        typer.Option(
+            help="reference: the arithmetic that the file states. runtime: the fused kernels that "
+            "ship, as far as they can be looked into without changing them."
+        ),
+    ] = "reference",
+    int8_kernels: Annotated[
+        bool | None,
+        typer.Option(
+            "--int8-kernels/--no-int8-kernels",
+            help="Set onnxruntime's session.qdqisint8allowed; left out, the platform decides.",
+        ),
+    ] = None,
+    batch: Annotated[int | None, typer.Option(help="Images executed at once.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show where a quantized network's error is born and where it is only inherited.
+
+    Example: quantscope compare resnet8-int8 --images 200
+    """
+    chosen = load(data)
+    chosen = chosen.take(min(_IMAGES, len(chosen)) if images is None else images)
+    with progress_bar() as progress:
+        result = compare(
+            model,
+            chosen,
+            float_model=float_model,
+            execution=execution,
+            int8_kernels=int8_kernels,
+            batch=batch,
+            progress=progress,
+        )
+    if as_json:
+        emit_json(result.to_dict())
+        return
+    for line in lines(result, console.width if console.is_terminal else None):
+        console.print(line, markup=False)
+
+
+def lines(result: Comparison, width: int | None = None) -> Iterator[str]:
+    """The comparison as text."""
+    yield (
+        f"{result.model} against {result.float_model}, {result.execution} execution, "
+        f"{result.images:,} images of {result.data}"
+    )
+    output = result.output
+    kl = "not finite" if output.kl_nats is None else f"{output.kl_nats:.3g} nats"
+    yield (
+        f"same class for {output.class_agreement:.2%}, {len(output.changed)} changed "
+        f"({len(output.gained)} now right, {len(output.lost)} now wrong); KL of the softmax {kl}"
+    )
+    for title, table in _tables(result):
+        yield ""
+        yield title
+        yield from table.lines(width)
+    missing = [*result.unpaired, *result.unseen]
+    if missing:
+        yield ""
+        yield "not compared"
+        yield from (f"  {printable(t.name)}: {t.reason}" for t in missing)
+    found = reading(result)
+    yield ""
+    yield "what stands out" if found else "nothing stands out"
+    yield from (f"  {printable(sentence)}" for sentence in found)
+
+
+def _tables(result: Comparison) -> Iterator[tuple[str, TextTable]]:
+    marked = flagged(result)
+    kernel = result.execution == "runtime"
+    headings = ("", "tensor", "SQNR", "local", "clipped", "RMSE")
+    shares = ["inherited", "weights", "rounding", "clipping", *(["kernel"] if kernel else [])]
+    columns = [Column(h, right=place > 1) for place, h in enumerate(headings)]
+    columns += [Column(name, right=True) for name in shares]
+    columns.append(Column("inherited from"))
+    if result.activations:
+        yield (
+            "activations along the network: SQNR in dB of the network up to here and of this "
+            "quantizer alone, RMSE in steps, then the share of each source of the error",
+            TextTable(
+                "activations",
+                tuple(columns),
+                tuple(_activation(t, t.name in marked, kernel=kernel) for t in result.activations),
+            ),
+        )
+    constants = [t for t in result.tensors if t.role != "activation"]
+    if constants:
+        right = [Column(h, right=True) for h in ("SQNR", "clipped", "RMSE")]
+        yield (
+            "weights and biases: SQNR in dB and RMSE in steps of their rounding",
+            TextTable(
+                "weights and biases",
+                (Column(""), Column("tensor"), *right, Column("worst channels")),
+                tuple(_constant(t, t.name in marked) for t in constants),
+            ),
+        )
+
+
+def _activation(tensor: TensorComparison, is_marked: bool, *, kernel: bool) -> tuple[str, ...]:
+    sources = tensor.sources
+    shares = ["–"] * (5 if kernel else 4)
+    inputs = tensor.no_sources or ""
+    if sources is not None:
+        found = [sources.inherited, sources.weights, sources.rounding, sources.clipping]
+        shares = [f"{share:.1%}" for share in (*found, *([sources.kernel or 0.0] * kernel))]
+        several = len(sources.inherited_by_input) > 1
+        parts = (f"{name} {share:.1%}" for name, share in sources.inherited_by_input.items())
+        inputs = ", ".join(parts) if several else ""
+    return (
+        "!" if is_marked else "",
+        printable(tensor.name),
+        _decibels(tensor),
+        _decibels(tensor, local=True),
+        _clipped(tensor),
+        _steps(tensor),
+        *shares,
+        printable(inputs),
+    )
+
+
+def _constant(tensor: TensorComparison, is_marked: bool) -> tuple[str, ...]:
+    worst = (
+        f"{channel} ({tensor.channels[channel].sqnr_db:.1f} dB)"
+        for channel in tensor.worst_channels
+    )
+    return (
+        "!" if is_marked else "",
+        printable(tensor.name),
+        _decibels(tensor),
+        _clipped(tensor),
+        _steps(tensor),
+        ", ".join(worst),
+    )
+
+
+def _decibels(tensor: TensorComparison, *, local: bool = False) -> str:
+    if tensor.exact:
+        return "exact"
+    value = tensor.local_sqnr_db if local else tensor.sqnr_db
+    return "–" if value is None else f"{value:.1f}"
+
+
+def _clipped(tensor: TensorComparison) -> str:
+    low, high = tensor.clipped_low_fraction, tensor.clipped_high_fraction
+    return "–" if low is None or high is None else f"{low + high:.2%}"
+
+
+def _steps(tensor: TensorComparison) -> str:
+    return "–" if tensor.rmse_steps is None else f"{tensor.rmse_steps:.2f}"

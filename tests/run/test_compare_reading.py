@@ -1,0 +1,124 @@
+"""The sentences beside the numbers, and the table of `quantscope compare`."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from quantscope.cli.compare import lines
+from quantscope.run.compare_reading import flagged, reading
+from quantscope.run.compare_results import (
+    Comparison,
+    ErrorSources,
+    OutputAgreement,
+    TensorComparison,
+    Uncompared,
+)
+
+NONE = np.zeros(0, np.int64)
+OUTPUT = OutputAgreement(4, 3, np.array([7]), NONE, np.array([7]), 0.25, "reference")
+PLAIN = TensorComparison(
+    name="a.out",
+    float_name="a",
+    layer="a",
+    role="activation",
+    bits=8,
+    sqnr_db=35.0,
+    local_sqnr_db=40.0,
+    exact=False,
+    clipped_low_fraction=0.0,
+    clipped_high_fraction=0.0,
+    used_share_of_range=0.9,
+    rmse_steps=0.4,
+    local_rmse_steps=0.29,
+    ideal_rmse_steps=0.289,
+    sources=ErrorSources(0.5, 0.2, 0.3, 0.0, None, {"x": 0.5}),
+)
+
+
+def comparison(*tensors: TensorComparison, **changes: object) -> Comparison:
+    facts = {
+        "model": "q.onnx",
+        "digest": "1",
+        "float_model": "f.onnx",
+        "float_digest": "2",
+        "execution": "reference",
+        "data": "made up",
+        "data_digest": "3",
+        "images": 4,
+        "unpaired": (),
+        "unseen": (),
+        "output": OUTPUT,
+        "not_finite_from": None,
+        "provenance": {},
+    }
+    return Comparison(tensors=tensors, **{**facts, **changes})  # type: ignore[arg-type]
+
+
+def named(name: str, **changes: object) -> TensorComparison:
+    return replace(PLAIN, name=name, **changes)  # type: ignore[arg-type]
+
+
+def test_ordinary_tensors_are_not_spoken_of() -> None:
+    assert reading(comparison(named("a"), named("b"), named("c"))) == ()
+
+
+def test_a_poor_quantizer_is_held_against_the_others_of_its_width() -> None:
+    found = comparison(named("a"), named("b"), named("c", local_sqnr_db=30.0), named("d"))
+    assert flagged(found) == {"c"}
+    assert reading(found) == (
+        "c: its own quantizer leaves 30.0 dB where 40.0 dB is usual for the 8-bit activations of "
+        "this model, 10.0 dB less.",
+    )
+
+
+def test_other_widths_are_not_held_against_each_other() -> None:
+    wide = [named(f"w{i}", bits=16, local_sqnr_db=88.0) for i in range(3)]
+    assert reading(comparison(*wide, named("a"), named("b"), named("c"))) == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"clipped_high_fraction": 0.02}, "2.00% of its float values are clipped at the high end"),
+        ({"local_rmse_steps": 0.578}, "0.58 steps where rounding alone gives 0.29, 2.0 times"),
+        ({"used_share_of_range": 0.1}, "its values use 10% of what 8 bits can represent"),
+        (
+            {"sources": ErrorSources(0.2, 0.1, 0.2, 0.0, 0.5, {})},
+            "50% of its error is the kernel's",
+        ),
+    ],
+)
+def test_what_stands_out_is_said_with_its_size(change: dict[str, object], sentence: str) -> None:
+    (found,) = reading(comparison(named("a", **change)))
+    assert sentence in found
+
+
+def test_the_text_names_execution_flips_and_what_is_missing() -> None:
+    found = comparison(
+        named("a", exact=True, sqnr_db=None, local_sqnr_db=None, sources=None, no_sources="exact"),
+        named("b"),
+        unseen=(Uncompared("c", "activation", "cannot be seen"),),
+    )
+    text = "\n".join(lines(found))
+    assert "q.onnx against f.onnx, reference execution, 4 images of made up" in text
+    assert "same class for 75.00%, 1 changed (0 now right, 1 now wrong)" in text
+    assert "  c: cannot be seen" in text
+    assert "50.0%" in text and "exact" in text and "nothing stands out" in text
+
+
+def test_the_command_prints_one_json_object() -> None:
+    code = (
+        "import typer; from quantscope.cli.compare import command; "
+        "app = typer.Typer(); app.command()(command); app()"
+    )
+    words = ["resnet8-uint8", "--images", "2", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=True
+    )
+    found = json.loads(done.stdout)
+    assert found["images"] == 2 and found["execution"] == "reference"
+    assert {tensor["role"] for tensor in found["tensors"]} == {"activation", "weight", "bias"}
