@@ -65,20 +65,18 @@ def test_a_study_leaves_rows_results_and_a_report(tmp_path: Path, random_resnet8
 
 def test_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path: Path, random_resnet8: Path) -> None:
     out = tmp_path / "out"
-    options = ["--preset", "ptq", "--out", out, "--model", random_resnet8, "--workers", 1]
-    running = subprocess.Popen(
-        [*COMMAND, *map(str, options)],
+    options = ["--preset", "ptq", "--out", out, "--model", random_resnet8]
+    with subprocess.Popen(
+        [*COMMAND, *map(str, options), "--images", "20", "--workers", "1"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-    )
-    deadline = time.monotonic() + 120
-    while len(list(out.glob("rows/*.json"))) < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    os.killpg(running.pid, signal.SIGINT)
-    stdout, stderr = running.communicate(timeout=30)
+    ) as running:
+        while len(list(out.glob("rows/*.json"))) < 2:
+            time.sleep(0.05)
+        os.killpg(running.pid, signal.SIGINT)
+        stdout, stderr = running.communicate()
     assert running.returncode == 130
     assert stdout == ""
     line = f"rows are kept in {out}; the same command goes on from there"
