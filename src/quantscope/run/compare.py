@@ -4,7 +4,10 @@ Both run in one graph that also reduces the statistics, so memory does not grow 
 no activation is carried into Python.
 """
 
-from collections.abc import Iterator
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -57,7 +60,8 @@ def compare(
     The float network always runs as its file states it; `execution` is the quantized one's. In
     runtime execution only those inner tensors are shown that can be looked at without changing
     what runs, and the model's outputs come from a session that is not looked into. `detail` "sqnr"
-    gives each activation's SQNR and no more, in a fraction of the time.
+    gives each activation's SQNR and no more, in a fraction of the time. `threads` 0 means all
+    cores; each takes batches of its own.
     """
     if len(images) == 0:
         raise BadDataError(f"{images.name} holds no images; give at least one")
@@ -73,14 +77,12 @@ def compare(
             f"{float_file.path.name} and {file.path.name} have no output in common; "
             f"give the float model that {file.path.name} was made from"
         )
-    classifier = open_onnx(
-        file.path, execution=execution, int8_kernels=int8_kernels, threads=threads
-    )
+    classifier = open_onnx(file.path, execution=execution, int8_kernels=int8_kernels, threads=1)
     reader = None
     proto = file.load_proto()
     if execution == "runtime":
         wanted = [p.name for p in pairing.pairs if p.role == "activation"]
-        reader = RuntimeReader(proto, network, wanted, int8_kernels=int8_kernels, threads=threads)
+        reader = RuntimeReader(proto, network, wanted, int8_kernels=int8_kernels)
     if file.format in ("qoperator", "mixed"):
         proto = lift_to_qdq(proto)
     graph = build_graph(
@@ -91,28 +93,30 @@ def compare(
         detail=detail,
         fed=None if reader is None else reader.seen,
     )
-    session = session_of(graph.model, "reference", threads=threads)
+    session = session_of(graph.model, "reference", threads=1)
     accumulators = [Accumulator(probe) for probe in graph.probes]
     scores = ScoreKeeper(images, execution, probabilities=classifier.gives_probabilities)
-    size = batch or _batch(network)
+
+    def run(rows: Array) -> tuple[dict[str, Array], Array]:
+        """What the graph gives, and the quantized model's scores."""
+        if reader is None:
+            values = _run(session, {graph.input: rows}, file.path.name)
+            return values, values[graph.quantized_scores]
+        shipped = classifier.run(rows)
+        integers = {graph.fed[name]: v for name, v in reader.read(rows, shipped).items()}
+        return _run(session, {graph.input: rows, **integers}, file.path.name), shipped
+
+    batches = input_batches(classifier, images, batch or _batch(network))
     done = 0
-    for rows, count in input_batches(classifier, images, size):
-        given = {graph.input: rows}
-        shipped = None
-        if reader is not None:
-            shipped = classifier.run(rows)
-            integers = reader.read(rows, shipped)
-            given |= {graph.fed[name]: value for name, value in integers.items()}
-        values = _run(session, given, file.path.name)
-        mine = values[graph.quantized_scores] if shipped is None else shipped
-        scores.add(values[graph.float_scores][:count], mine[:count])
-        if reader is None or reader.disturbed is None:
+    with ThreadPoolExecutor(threads or _cores()) as pool:
+        for rows, count, (values, mine) in _in_order(pool, run, batches, ahead=threads or _cores()):
+            scores.add(values[graph.float_scores][:count], mine[:count])
             for accumulator in accumulators:
                 probe = accumulator.probe
                 shape = values[probe.shape_output]
-                accumulator.add(values[probe.output], shape, len(rows), count)
-        done += count
-        progress("Comparing", done, len(images))
+                accumulator.add(values[probe.output], shape, rows, count)
+            done += count
+            progress("Comparing", done, len(images))
     disturbed = reader.disturbed if reader is not None else None
     if disturbed is not None:
         accumulators = []
@@ -158,6 +162,32 @@ def _batch(network: Network) -> int:
     sizes = [prod(d for d in shape[1:] if isinstance(d, int)) for shape in shapes]
     fitting = _ACTIVATION_BYTES_A_BATCH // (4 * max(sizes, default=1) or 1)
     return int(np.clip(fitting, 1, _LARGEST_BATCH))
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _in_order(
+    pool: ThreadPoolExecutor,
+    run: Callable[[Array], tuple[dict[str, Array], Array]],
+    batches: Iterable[tuple[Array, int]],
+    *,
+    ahead: int,
+) -> Iterator[tuple[int, int, tuple[dict[str, Array], Array]]]:
+    """Rows, images and result of each batch; at most `ahead` more are at work or waiting.
+
+    The graph is hundreds of short operators: threads that share each of them would mostly wait for
+    one another, threads that take a batch each do not.
+    """
+    waiting: deque[tuple[int, int, Future[tuple[dict[str, Array], Array]]]] = deque()
+    for rows, count in batches:
+        waiting.append((len(rows), count, pool.submit(run, rows)))
+        if len(waiting) > ahead:
+            size, images, future = waiting.popleft()
+            yield size, images, future.result()
+    for size, images, future in waiting:
+        yield size, images, future.result()
 
 
 def _run(session: ort.InferenceSession, given: dict[str, Array], model: str) -> dict[str, Array]:

@@ -26,7 +26,6 @@ class RuntimeReader:
         wanted: Sequence[str],
         *,
         int8_kernels: bool | None,
-        threads: int,
     ) -> None:
         self.proto = named_by_layer(proto, network)
         self.int8_kernels = int8_kernels
@@ -37,7 +36,7 @@ class RuntimeReader:
         """Set when the scores show, while running, that looking changed something after all."""
         asked = [self.names[name] for name in self.seen]
         self.session = session_of(
-            instrumented(self.proto, asked), "runtime", int8_kernels=int8_kernels, threads=threads
+            instrumented(self.proto, asked), "runtime", int8_kernels=int8_kernels, threads=1
         )
         (self.feed,) = (value.name for value in self.session.get_inputs())
         self.scores = self.proto.graph.output[0].name
