@@ -38,7 +38,7 @@ from quantscope.zoo import find_model
 Array = NDArray[Any]
 
 # The largest activation of a batch stays near the cores: measured, not a limit of anything.
-_ACTIVATION_BYTES_A_BATCH = 2 << 20
+_ACTIVATION_BYTES_A_BATCH = 1 << 20
 _LARGEST_BATCH = 256
 
 

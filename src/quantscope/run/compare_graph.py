@@ -251,7 +251,8 @@ class _ProbeWriter:
         return self.canvas.add("Reshape", [value, shape])
 
     def square(self, value: str) -> str:
-        return self._reduce("ReduceSumSquare", value)
+        # A third of what ReduceSumSquare takes, which has no fast path.
+        return self._reduce("ReduceSum", self.canvas.add("Mul", [value, value]))
 
     def _reduce(self, op_type: str, value: str) -> str:
         return self.canvas.reduce(op_type, value, 1 if self.channels_last else 2)
@@ -260,8 +261,8 @@ class _ProbeWriter:
         product = self.canvas.add("Mul", [self.canvas.add("Sub", [one, other]), self.error])
         return self._reduce("ReduceSum", product)
 
-    def _count(self, op_type: str, value: str, than: np.ndarray) -> str:
-        found = self.canvas.add(op_type, [value, self.canvas.constant(than)])
+    def _count(self, op_type: str, value: str, than: np.ndarray | np.float32) -> str:
+        found = self.canvas.add(op_type, [value, self.canvas.constant(np.asarray(than))])
         return self._reduce("ReduceSum", self.canvas.add("Cast", [found], to=TensorProto.FLOAT))
 
     def statistics(self) -> dict[str, str]:
@@ -279,7 +280,7 @@ class _ProbeWriter:
         if not (self.is_relu and (self.low <= 0).all()):
             rows["clipped_low"] = self._count("Less", self.f, self.low - self.beyond)
         if self.is_relu:
-            rows["not_zero"] = self._reduce("ReduceSum", self.canvas.add("Sign", [self.f]))
+            rows["not_zero"] = self._count("Greater", self.f, np.float32(0))
         return rows
 
     def _local(self) -> str:
