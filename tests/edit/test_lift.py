@@ -169,3 +169,14 @@ def test_an_optimized_model_cannot_be_lifted() -> None:
     model = single_node(node, {k: np.asarray(v) for k, v in {**XS, **OUT}.items()}, X, 2)
     with pytest.raises(BadModelError, match="'pool' is QLinearGlobalAveragePool in channels-last"):
         lift_to_qdq(model)
+
+
+@pytest.mark.parametrize("opset", [10, 12, 13])
+def test_per_channel_models_of_old_opsets_are_lifted_too(opset: int) -> None:
+    constants = {**XS, "w": W, "ws": f32(0.01, 0.02, 0.005, 0.03), **OUT}
+    constants["wz"] = np.zeros(4, np.int8)
+    node = helper.make_node("QLinearConv", ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz"], ["y"], name="n")
+    model = single_node(node, {k: np.asarray(v) for k, v in constants.items()}, X, 2)
+    model.opset_import[0].version = opset
+    oracle = ReferenceEvaluator(model).run(None, {"x": X})[0]
+    assert_within_a_tie(run(lift_to_qdq(model), X), oracle)

@@ -142,3 +142,52 @@ def test_int8_made_uint8_by_the_optimizer_is_found_and_its_cure_named(
     assert gap.is_real
     assert "Keep its int8 activations int8 with --int8-kernels" in (gap.explanation() or "")
     assert not kernel_gap(path, load_sample().take(300), int8_kernels=True).is_real
+
+
+def test_layers_of_a_qoperator_file_have_the_float_models_names(
+    quantized: Callable[..., Path],
+) -> None:
+    names = {layer.name for layer in kernel_map(quantized(format="qoperator")).layers}
+    assert {"stem", "stack2.shortcut", "stack3.add", "head"} <= names
+
+
+def test_an_output_read_twice_is_named_as_the_reason(quantized: Callable[..., Path]) -> None:
+    model = onnx.load(quantized(activations="uint8"))
+    conv = next(node for node in model.graph.node if node.name == "stack2.conv1")
+    model.graph.output.append(onnx.helper.make_tensor_value_info(conv.output[0], 1, ["N"] * 4))
+    layer = next(x for x in kernel_map(model).layers if x.name == "stack2.conv1")
+    assert layer.kernel == "float"
+    assert layer.why == f"its output '{conv.output[0]}' is also read before it is quantized"
+
+
+def qdq_model(nodes: str, constants: dict[str, np.ndarray], shape: list[int]) -> onnx.ModelProto:
+    """`nodes` in ONNX's own text form."""
+    text = f'<ir_version: 9, opset_import: ["" : 20]> g (float[{",".join(map(str, shape))}] x)'
+    model = onnx.parser.parse_model(f"{text} => (float y) {{ {nodes} }}")
+    model.graph.initializer.extend(
+        numpy_helper.from_array(value, name) for name, value in constants.items()
+    )
+    return model
+
+
+SCALES = {"s": np.float32(0.1).reshape(()), "z": np.uint8(3).reshape(())}
+INPUT = "q = QuantizeLinear(x, s, z) xq = DequantizeLinear(q, s, z)"
+
+
+def test_a_product_without_output_quantizer_can_saturate_too() -> None:
+    weights = {"w": np.ones((6, 4), np.int8), "ws": np.float32(0.1).reshape(())}
+    weights["wz"] = np.int8(0).reshape(())
+    nodes = f"{INPUT} wq = DequantizeLinear(w, ws, wz) y = MatMul(xq, wq)"
+    (layer,) = kernel_map(qdq_model(nodes, {**SCALES, **weights}, [2, 6])).layers
+    assert (layer.executed_as, layer.saturates) == ("MatMulIntegerToFloat", True)
+
+
+def test_a_depthwise_convolution_cannot_saturate() -> None:
+    weights = {"w": np.ones((3, 1, 3, 3), np.int8), "ws": np.float32(0.1).reshape(())}
+    weights["wz"] = np.int8(0).reshape(())
+    nodes = (
+        f"{INPUT} wq = DequantizeLinear(w, ws, wz) c = Conv<group = 3>(xq, wq) "
+        "cq = QuantizeLinear(c, s, z) y = DequantizeLinear(cq, s, z)"
+    )
+    (layer,) = kernel_map(qdq_model(nodes, {**SCALES, **weights}, [1, 3, 8, 8])).layers
+    assert (layer.executed_as, layer.saturates) == ("QLinearConv", False)

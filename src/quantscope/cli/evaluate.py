@@ -69,8 +69,10 @@ def command(
             ]
         deltas = []
         if against:
-            baseline = _baseline(against, chosen, results[0].execution, batch, progress)
-            deltas = [paired(result, baseline) for result in results]
+            deltas = [
+                paired(result, _baseline(against, chosen, result.execution, int8_kernels, progress))
+                for result in results
+            ]
     if as_json:
         emit_json(_as_dict(results, gap, deltas))
         return
@@ -83,22 +85,28 @@ def command(
 
 
 def _baseline(
-    model: str, data: "ImageSet", execution: "Execution", batch: int | None, progress: Progress
+    model: str,
+    data: "ImageSet",
+    execution: "Execution",
+    int8_kernels: bool | None,
+    progress: Progress,
 ) -> "Evaluation":
     """The second model in the first one's execution, or in the only one that it has."""
     from quantscope.run import evaluate, open_classifier
+    from quantscope.run.classifier import TORCH_SUFFIXES
+    from quantscope.zoo import find_model
 
-    classifier = open_classifier(model, execution=None if _is_torch(model) else execution)
+    is_torch = find_model(model).suffix in TORCH_SUFFIXES
+    classifier = open_classifier(
+        model,
+        execution=None if is_torch else execution,
+        int8_kernels=None if is_torch else int8_kernels,
+    )
     return evaluate(
         classifier,
         data,
-        batch=None if classifier.fixed_batch else batch,
         progress=lambda what, done, total: progress(f"{what} {classifier.name}", done, total),
     )
-
-
-def _is_torch(model: str) -> bool:
-    return model.endswith((".safetensors", ".pt", ".pth", ".pt2", "-torch"))
 
 
 def _as_dict(

@@ -8,18 +8,18 @@ from collections.abc import Callable
 
 import numpy as np
 import onnx
+import onnx.version_converter
 from onnx import helper, numpy_helper
 
 from quantscope.errors import BadModelError
 
-MICROSOFT = "com.microsoft"
+PER_AXIS_OPSET = 13
 
 # Operators whose inputs are one tensor with its scale and zero-point, then the output's.
 _UNARY = {
     "QLinearAveragePool": "AveragePool",
     "QLinearGlobalAveragePool": "GlobalAveragePool",
     "QLinearLeakyRelu": "LeakyRelu",
-    "QLinearReduceMean": "ReduceMean",
     "QLinearSigmoid": "Sigmoid",
 }
 _BINARY = {"QLinearAdd": "Add", "QLinearMul": "Mul"}
@@ -31,15 +31,31 @@ def lift_to_qdq(model: onnx.ModelProto) -> onnx.ModelProto:
     Operators without such a form (dynamic ones, MatMulNBits) stay as they are. The given model is
     not changed.
     """
-    lifted = onnx.ModelProto()
-    lifted.CopyFrom(model)
-    lifter = _Lifter(lifted.graph)
-    for node in model.graph.node:
+    stated = _with_axes(model)
+    lifter = _Lifter(stated.graph)
+    for node in stated.graph.node:
         lifter.lift(node)
+    lifted = onnx.ModelProto()
+    lifted.CopyFrom(stated)
     del lifted.graph.node[:]
     lifted.graph.node.extend(lifter.nodes)
     lifted.graph.initializer.extend(lifter.initializers)
     return lifted
+
+
+def _with_axes(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model itself, or a copy in the first opset that has per-axis DequantizeLinear."""
+    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
+    if opset >= PER_AXIS_OPSET:
+        return model
+    try:
+        return onnx.version_converter.convert_version(model, PER_AXIS_OPSET)
+    except Exception as error:  # the converter raises many kinds; each means that it cannot
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise BadModelError(
+            f"A QOperator model of opset {opset} is stated as QDQ in opset {PER_AXIS_OPSET}, and "
+            f"onnx cannot convert this one: {reason}"
+        ) from None
 
 
 class _Lifter:

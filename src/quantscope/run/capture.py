@@ -24,7 +24,7 @@ from quantscope.model.onnx_graph import open_graph
 from quantscope.progress import Progress, silent
 from quantscope.run.classifier import Classifier, fitting_input
 from quantscope.run.kernels import KernelMap, kernel_map
-from quantscope.run.layer_kernels import named_by_layer
+from quantscope.run.layer_names import named_by_layer
 from quantscope.run.onnx_classifier import open_onnx
 from quantscope.run.sessions import Execution, reason_of, session_of
 from quantscope.zoo import find_model

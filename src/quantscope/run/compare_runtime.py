@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from quantscope.model import Network
 from quantscope.run.capture import instrumented
 from quantscope.run.kernels import KernelMap, kernel_map
-from quantscope.run.layer_kernels import named_by_layer
+from quantscope.run.layer_names import named_by_layer
 from quantscope.run.sessions import session_of
 
 Array = NDArray[Any]

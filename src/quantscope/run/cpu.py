@@ -37,4 +37,4 @@ def saturates_8bit_products() -> bool | None:
     flags = cpu_flags()
     if flags is None:
         return None
-    return "avx2" in flags and not flags & {"avx_vnni", "avx512_vnni", "avxvnniint8"}
+    return "avx2" in flags and not flags & {"avx_vnni", "avx512_vnni", "avx_vnni_int8"}

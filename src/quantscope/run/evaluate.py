@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ class PairedDelta:
     first: Evaluation
     second: Evaluation
 
-    @property
+    @cached_property
     def agreement(self) -> Agreement:
         one = self.first.predictions == self.first.labels
         two = self.second.predictions == self.second.labels
@@ -148,7 +149,7 @@ class PairedDelta:
     def interval_95(self) -> tuple[float, float]:
         return delta_interval(self.agreement)
 
-    @property
+    @cached_property
     def p_value(self) -> float:
         return mcnemar_exact(self.agreement.only_first, self.agreement.only_second)
 

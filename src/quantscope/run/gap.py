@@ -1,6 +1,7 @@
 """The kernel gap: what a model loses to the kernels that run it, not to its quantization."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,10 @@ class KernelGap:
     reference: Evaluation
     runtime: Evaluation
     kernels: KernelMap
-    int8_kernels_help: bool = False
+    int8_kernels_help: bool
     """Whether nothing saturates with `int8_kernels`: onnxruntime made uint8 of the file's int8."""
 
-    @property
+    @cached_property
     def paired(self) -> PairedDelta:
         """Runtime minus reference."""
         return paired(self.runtime, self.reference)
@@ -105,10 +106,17 @@ def kernel_gap(
         )
         for execution in ("reference", "runtime")
     }
+    return gap_between(by["reference"], by["runtime"], path, int8_kernels=int8_kernels)
+
+
+def gap_between(
+    reference: Evaluation, runtime: Evaluation, path: Path, *, int8_kernels: bool | None
+) -> KernelGap:
+    """What lies between two evaluations of the model at `path`."""
     kernels = kernel_map(path, int8_kernels=int8_kernels)
     return KernelGap(
-        reference=by["reference"],
-        runtime=by["runtime"],
+        reference=reference,
+        runtime=runtime,
         kernels=kernels,
         int8_kernels_help=_saturates(kernels)
         and not _saturates(kernel_map(path, int8_kernels=True)),

@@ -16,10 +16,14 @@ import onnxruntime as ort
 from onnx import numpy_helper
 
 from quantscope.errors import BadModelError
-from quantscope.model.onnx_file import QDQ_OPS, QOPERATOR_OPS, load_onnx
+from quantscope.model import load_onnx, read_onnx
+from quantscope.model.onnx_file import QDQ_OPS, QOPERATOR_OPS
+from quantscope.run.layer_names import named_by_layer
 from quantscope.run.sessions import INT8_OPTION, reason_of, session_options
 
 Kernel = Literal["integer", "float", "fused", "moves data"]
+TensorTypes = Mapping[str, tuple[int, tuple[int, ...]]]
+"""Element type, and shape where the tensor is a constant."""
 
 # They compute nothing: whatever type arrives, leaves.
 MOVING_OPS = frozenset(
@@ -28,17 +32,17 @@ MOVING_OPS = frozenset(
         *("Shape", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"),
     }
 )
-# Kernels that multiply weights, whose 8-bit products saturate on x86 without VNNI.
-MULTIPLYING_OPS = frozenset(
-    {
-        "ConvInteger",
-        "MatMulInteger",
-        "MatMulIntegerToFloat",
-        "QGemm",
-        "QLinearConv",
-        "QLinearMatMul",
-    }
-)
+# Kernels that multiply uint8 by int8 in pairs with 16-bit saturation on x86 without VNNI, and where
+# they have data, weights and the two zero-points. ConvInteger's does not saturate.
+SATURATING_OPS = {
+    "MatMulInteger": (0, 1, 2, 3),
+    "MatMulIntegerToFloat": (0, 1, 4, 5),
+    "QGemm": (0, 3, 2, 5),
+    "QLinearConv": (0, 3, 2, 5),
+    "QLinearMatMul": (0, 3, 2, 5),
+}
+# onnxruntime fuses a layer whose bias scale is that close to s_x * s_w.
+BIAS_SCALE_TOLERANCE = 0.01
 
 
 @dataclass(frozen=True)
@@ -85,12 +89,19 @@ class KernelMap:
 
 
 def kernel_map(model: Path | onnx.ModelProto, *, int8_kernels: bool | None = None) -> KernelMap:
-    """Ask onnxruntime's optimizer what it makes of each layer on this CPU."""
-    proto = load_onnx(model).load_proto() if isinstance(model, Path) else _copy(model)
+    """Ask onnxruntime's optimizer what it makes of each layer on this CPU.
+
+    A file's layers are named as `Network` names them, a model in memory by its nodes.
+    """
+    if isinstance(model, Path):
+        file = load_onnx(model)
+        proto = named_by_layer(file.load_proto(), read_onnx(file))
+    else:
+        proto = _copy(model)
     _name_all(proto)
     optimized = _optimized(proto, int8_kernels, "ORT_ENABLE_EXTENDED")
     executed = {node.name: node for node in optimized.graph.node}
-    types = _integer_types(optimized)
+    types = _tensor_types(optimized)
     reasons = _Reasons(proto, int8_kernels)
     layers = tuple(
         _layer(node, executed.get(node.name), types, reasons)
@@ -112,31 +123,53 @@ def _computes(op_type: str) -> bool:
 def _layer(
     node: onnx.NodeProto,
     executed: onnx.NodeProto | None,
-    types: Mapping[str, int],
+    types: TensorTypes,
     reasons: "_Reasons",
 ) -> LayerKernel:
     if executed is None:
         return LayerKernel(node.name, node.op_type, "fused", None)
     op = executed.op_type
     if op in QOPERATOR_OPS:
-        saturates = op in MULTIPLYING_OPS and _is_u8s8(executed, types)
+        saturates = op in SATURATING_OPS and _can_saturate(executed, types)
         return LayerKernel(node.name, node.op_type, "integer", op, saturates=saturates)
     if op in MOVING_OPS:
         return LayerKernel(node.name, node.op_type, "moves data", op)
     return LayerKernel(node.name, node.op_type, "float", op, reasons.of(node))
 
 
-def _integer_types(optimized: onnx.ModelProto) -> dict[str, int]:
-    """Element types of the constants; a zero-point has the type of its tensor."""
-    return {tensor.name: tensor.data_type for tensor in optimized.graph.initializer}
+def _tensor_types(optimized: onnx.ModelProto) -> TensorTypes:
+    """Of all that an integer kernel reads."""
+    graph = optimized.graph
+    types = {t.name: (t.data_type, tuple(t.dims)) for t in graph.initializer}
+    for value in (*graph.input, *graph.value_info):
+        types.setdefault(value.name, (value.type.tensor_type.elem_type, ()))
+    for node in graph.node:
+        if node.op_type == "QuantizeLinear":
+            zero_point = types.get(node.input[2]) if len(node.input) > 2 else None
+            types[node.output[0]] = (zero_point[0] if zero_point else onnx.TensorProto.UINT8, ())
+    return types
 
 
-def _is_u8s8(node: onnx.NodeProto, types: Mapping[str, int]) -> bool:
-    x_zero, w_zero = (2, 3) if node.op_type in ("ConvInteger", "MatMulInteger") else (2, 5)
-    if len(node.input) <= w_zero:
+def _can_saturate(node: onnx.NodeProto, types: TensorTypes) -> bool:
+    x, w, x_zero, w_zero = SATURATING_OPS[node.op_type]
+
+    def element_type(zero_point: int, tensor: int) -> int | None:
+        """Of the zero-point, which has its tensor's type; of the tensor where it is left out."""
+        given = [node.input[k] for k in (zero_point, tensor) if k < len(node.input)]
+        return next((types[name][0] for name in given if name in types), None)
+
+    if element_type(x_zero, x) != onnx.TensorProto.UINT8:
         return False
-    x, w = types.get(node.input[x_zero]), types.get(node.input[w_zero])
-    return x == onnx.TensorProto.UINT8 and w == onnx.TensorProto.INT8
+    if element_type(w_zero, w) != onnx.TensorProto.INT8:
+        return False
+    return not (node.op_type == "QLinearConv" and _is_depthwise(node, types))
+
+
+def _is_depthwise(node: onnx.NodeProto, types: TensorTypes) -> bool:
+    """One channel in and one out a group: another kernel of onnxruntime, which is exact."""
+    shape = types.get(node.input[3], (0, ()))[1]
+    group = next((a.i for a in node.attribute if a.name == "group"), 1)
+    return len(shape) > 1 and shape[0] == group and shape[1] == 1
 
 
 class _Reasons:
@@ -150,6 +183,9 @@ class _Reasons:
             for name in node.input:
                 self.users.setdefault(name, []).append(node)
         self.constants = {tensor.name: tensor for tensor in graph.initializer}
+        for node in graph.node:
+            if node.op_type == "Constant" and node.attribute[0].name == "value":
+                self.constants[node.output[0]] = node.attribute[0].t
         self.outputs = {value.name for value in graph.output}
         self.quantized = any(_is_quantizing(node.op_type) for node in graph.node)
         self.with_option: set[str] = set()
@@ -165,27 +201,28 @@ class _Reasons:
         floats = [name for name in node.input[:2] if name and not self._dequantized(name)]
         if floats:
             return f"its input '{floats[0]}' is not quantized"
-        if not self._is_requantized(node.output[0]):
-            return f"its output '{node.output[0]}' is not quantized"
-        if len(node.input) > 2 and (why := self._bias_mismatch(node)):
-            return why
+        return self._output_reason(node.output[0]) or self._bias_reason(node)
+
+    def _output_reason(self, output: str) -> str | None:
+        readers = [user.op_type for user in self.users.get(output, [])]
+        if "QuantizeLinear" not in readers:
+            return f"its output '{output}' is not quantized"
+        if output in self.outputs or len(readers) > 1:
+            return f"its output '{output}' is also read before it is quantized"
         return None
 
     def _dequantized(self, name: str) -> bool:
         maker = self.makers.get(name)
         return maker is not None and maker.op_type == "DequantizeLinear"
 
-    def _is_requantized(self, name: str) -> bool:
-        users = self.users.get(name, [])
-        return any(user.op_type == "QuantizeLinear" for user in users)
-
-    def _bias_mismatch(self, node: onnx.NodeProto) -> str | None:
-        if not self._dequantized(node.input[2]):
-            return f"its bias '{node.input[2]}' is not quantized"
+    def _bias_reason(self, node: onnx.NodeProto) -> str | None:
+        # A float bias is fused too.
+        if len(node.input) < 3 or not self._dequantized(node.input[2]):
+            return None
         x, w, bias = (self._scale(name) for name in node.input[:3])
         if x is None or w is None or bias is None:
             return None
-        if not np.allclose(x * w, bias, rtol=1e-5, atol=0):
+        if not np.allclose(x * w, bias, rtol=BIAS_SCALE_TOLERANCE, atol=0):
             return "the scale of its bias is not the product of its input's and weights' scales"
         return None
 

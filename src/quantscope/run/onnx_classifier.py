@@ -1,6 +1,6 @@
 """ONNX models as classifiers, in either execution."""
 
-import platform
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from quantscope.errors import BadModelError
 from quantscope.model.onnx_file import TensorSpec, classifier_input, ends_in_softmax, load_onnx
 from quantscope.run.classifier import Classifier
+from quantscope.run.cpu import cpu_name
 from quantscope.run.sessions import INT8_OPTION, Execution, open_session, reason_of
 
 
@@ -48,7 +49,8 @@ def open_onnx(
         provenance={
             "onnxruntime": ort.__version__,
             "onnx": onnx.__version__,
-            "machine": platform.machine(),
+            "quantscope": version("quantscope"),
+            "cpu": cpu_name(),
             INT8_OPTION: option,
         },
     )

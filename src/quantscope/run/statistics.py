@@ -1,7 +1,7 @@
 """What can be said of an accuracy, and of two accuracies on the same images."""
 
 from dataclasses import dataclass
-from math import comb, sqrt
+from math import sqrt
 from statistics import NormalDist
 
 Z_95 = NormalDist().inv_cdf(0.975)
@@ -23,8 +23,12 @@ def mcnemar_exact(only_first: int, only_second: int) -> float:
     """Two-sided p of McNemar's exact test; the arguments are the images only one got right."""
     flipped = only_first + only_second
     fewer = min(only_first, only_second)
-    tail = sum(comb(flipped, k) for k in range(fewer + 1))
-    # Integers until the one division: 2**flipped overflows a float past 1,023 flips.
+    # Binomial coefficients one from the other, in integers until the one division: 2**flipped
+    # overflows a float past 1,023 flips.
+    tail = term = 1
+    for k in range(fewer):
+        term = term * (flipped - k) // (k + 1)
+        tail += term
     return min(1.0, 2 * tail / (1 << flipped))
 
 

@@ -17,8 +17,9 @@ from quantscope.data import ImageSet, load, load_npz
 from quantscope.errors import BadDataError, BadModelError
 from quantscope.quantize import Quantized, quantize_onnx, quantize_torch
 from quantscope.quantize.config import Framework
-from quantscope.run import Evaluation, Execution, KernelGap, evaluate, kernel_map, paired
+from quantscope.run import Evaluation, Execution, evaluate, paired
 from quantscope.run.cpu import cpu_name
+from quantscope.run.gap import gap_between
 from quantscope.study.config import StudyConfig
 
 THREADS = 1
@@ -156,8 +157,7 @@ def _gap(
 ) -> dict[str, Any] | None:
     if "runtime" not in by:
         return None
-    kernels = kernel_map(made.path, int8_kernels=config.int8_kernels)
-    gap = KernelGap(by["reference"], by["runtime"], kernels)
+    gap = gap_between(by["reference"], by["runtime"], made.path, int8_kernels=config.int8_kernels)
     facts = gap.to_dict()
     facts["kernel_map"].pop("layers")
     return facts | {"gained": len(facts["gained"]), "lost": len(facts["lost"])}
@@ -210,9 +210,14 @@ def _provenance(setting: PtqSetting, framework: Framework, of: Evaluation) -> di
         "threads": THREADS,
         "cpu": cpu_name(),
         "platform": platform.platform(terse=True),
-        "versions": {"quantscope": __version__, "python": platform.python_version()}
-        | {name: found for name in PACKAGES if (found := _version(name))},
+        "versions": versions(),
     }
+
+
+def versions() -> dict[str, str]:
+    """Of all that a row follows from; with another of them it is another row."""
+    own = {"quantscope": __version__, "python": platform.python_version()}
+    return own | {name: found for name in PACKAGES if (found := _version(name))}
 
 
 def _version(package: str) -> str | None:

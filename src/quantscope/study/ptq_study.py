@@ -18,7 +18,14 @@ from quantscope.quantize.config import Framework
 from quantscope.study.config import Plan
 from quantscope.study.engine import Job, failed_row, key_of, run_jobs
 from quantscope.study.folder import Row, StudyFolder, Subject, open_folder
-from quantscope.study.ptq import ImagesFile, ModelFile, PtqSetting, baseline_row, ptq_row
+from quantscope.study.ptq import (
+    ImagesFile,
+    ModelFile,
+    PtqSetting,
+    baseline_row,
+    ptq_row,
+    versions,
+)
 from quantscope.study.results import StudyResult
 from quantscope.zoo import Weights, build_onnx, bundled_models, check_weights, find_model
 
@@ -184,6 +191,7 @@ def _job(config: Mapping[str, Any], label: str, setting: PtqSetting, framework: 
         model=setting.models[framework].digest,
         data=setting.data.digest,
         calibration=calibration,
+        versions=versions(),
     )
     return Job(key, label, config)
 
