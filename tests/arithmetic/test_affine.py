@@ -1,3 +1,4 @@
+import platform
 from typing import Any
 
 import ml_dtypes
@@ -28,6 +29,7 @@ from quantscope.errors import BadConfigError
 
 INTEGERS = ("uint8", "int8", "uint16", "int16", "uint4", "int4")
 FLOAT8 = ("float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz")
+ON_X86 = platform.machine() in ("x86_64", "AMD64")
 ODD_VALUES = np.array(
     [np.nan, np.inf, -np.inf, 1e30, -1e30, 3e9, -3e9, 0.0, -0.0, 2.5, 3.5, -2.5, 0.5, 1e-40],
     np.float32,
@@ -93,7 +95,9 @@ def test_odd_values_come_out_as_in_onnxruntime(dtype: str) -> None:
     params = QuantParams(0.5, zero_point, dtype)
     stored = np.array(zero_point).astype(np.float32).astype(storage_dtype(dtype))
     # Repeated, so that the runtime's vector code and its scalar tail both see every value.
-    x = np.tile(ODD_VALUES, 5)
+    # What NaN becomes as an integer is the processor's choice; x86's is ours.
+    compared = ODD_VALUES if ON_X86 or dtype in FLOAT8 else ODD_VALUES[~np.isnan(ODD_VALUES)]
+    x = np.tile(compared, 5)
     model_input = [x, np.float32(0.5), stored]
     for saturate in (True, False) if dtype in FLOAT8 else (True,):
         options = {} if saturate else {"saturate": 0}

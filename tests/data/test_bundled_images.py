@@ -1,5 +1,4 @@
 import runpy
-import time
 from pathlib import Path
 
 import numpy as np
@@ -36,17 +35,9 @@ def test_indices_are_positions_in_the_right_split():
     assert 10_000 < load_calibration_pool().indices.max() < 50_000
 
 
-def test_bundle_is_small_and_opens_quickly():
+def test_bundle_is_small():
     folder = quantscope.data.sample.files("quantscope.data") / "bundled"
     assert sum(len(file.read_bytes()) for file in folder.iterdir()) < 6_000_000
-    best = min(_seconds(load_sample.__wrapped__) for _ in range(5))
-    assert best < 0.25  # 0.04 s on an idle machine
-
-
-def _seconds(work) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
 
 
 @pytest.mark.parametrize("count", [1, 7, 10, 23, 128, 555, 999, 1000])

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pickle
+import tracemalloc
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -382,6 +383,33 @@ def test_archives_that_try_something_are_refused(tmp_path: Path) -> None:
         open_pt2(bomb)
     with pytest.raises(BadModelError, match="is a zip archive, but no PyTorch model"):
         open_pt2(zip_of(path, "a/word/document.xml"))
+
+
+@pytest.mark.parametrize(
+    ("size", "why"),
+    [
+        (400 << 20, "would unpack to a pickle of 419430400 bytes"),
+        (1 << 10, "compressed or encrypted, as torch never does"),
+    ],
+)
+def test_a_bomb_among_the_example_inputs_is_never_unpacked(
+    program: Path, tmp_path: Path, size: int, why: str
+) -> None:
+    inner = io.BytesIO()
+    with (
+        zipfile.ZipFile(inner, "w", zipfile.ZIP_DEFLATED) as file,
+        file.open("archive/data.pkl", "w") as member,
+    ):
+        for _ in range(max(size >> 20, 1)):
+            member.write(bytes(min(size, 1 << 20)))
+    path = rewritten(program, tmp_path / "bomb.pt2", {SAMPLES: inner.getvalue()})
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadModelError, match=why):
+            open_pt2(path)
+        assert tracemalloc.get_traced_memory()[1] < 50 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_changed_byte_is_noticed(program: Path, tmp_path: Path) -> None:

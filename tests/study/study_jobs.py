@@ -20,6 +20,9 @@ def work(config: Mapping[str, Any]) -> dict[str, Any]:
         with Path(log).open("a") as stream:
             stream.write(f"{config['number']} {os.getpid()}\n")
     time.sleep(config.get("seconds", 0))
+    if gate := config.get("gate"):
+        while not Path(gate).exists():
+            time.sleep(0.02)
     match config.get("what", "square"):
         case "abort":
             os.abort()
@@ -72,11 +75,16 @@ def slow_jobs(log: Path, count: int, seconds: float) -> list[Job]:
     return [job(n, log=str(log), seconds=seconds) for n in range(count)]
 
 
+def gated_jobs(log: Path, count: int, free: int, gate: Path) -> list[Job]:
+    """After the first `free` ones, jobs do not end before there is a file `gate`."""
+    return [job(n, log=str(log), **({} if n < free else {"gate": str(gate)})) for n in range(count)]
+
+
 def main() -> None:
-    folder, log = Path(sys.argv[1]), Path(sys.argv[2])
-    count, seconds = int(sys.argv[3]), float(sys.argv[4])
+    folder, log, gate = map(Path, sys.argv[1:4])
+    count, free = map(int, sys.argv[4:6])
     try:
-        run(folder, slow_jobs(log, count, seconds), workers=2)
+        run(folder, gated_jobs(log, count, free, gate), workers=2)
     except KeyboardInterrupt:
         sys.exit(130)
 

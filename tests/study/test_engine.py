@@ -19,9 +19,13 @@ from quantscope.errors import BadConfigError, QuantscopeError, StoppedError
 from quantscope.study import Subject, open_folder
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
+def wait_for(
+    condition: Callable[[], bool], while_running: "subprocess.Popen[str] | None" = None
+) -> None:
     """As long as it takes: a loaded machine is not a failing test, and pytest has a time limit."""
     while not condition():
+        if while_running is not None and while_running.poll() is not None:
+            pytest.fail(f"it ended too early: {while_running.communicate()}")
         time.sleep(0.02)
 
 
@@ -141,8 +145,8 @@ def test_progress_counts_rows_and_can_stop_the_study(tmp_path: Path) -> None:
 
 @pytest.fixture
 def study(tmp_path: Path) -> "Callable[..., subprocess.Popen[str]]":
-    def start(count: int, seconds: float) -> "subprocess.Popen[str]":
-        arguments = [tmp_path / "s", tmp_path / "log", count, seconds]
+    def start(count: int, *, free: int) -> "subprocess.Popen[str]":
+        arguments = [tmp_path / "s", tmp_path / "log", tmp_path / "gate", count, free]
         return subprocess.Popen(
             [sys.executable, study_jobs.__file__, *map(str, arguments)],
             stdout=subprocess.PIPE,
@@ -158,14 +162,17 @@ def test_after_kill_9_the_same_command_goes_on_and_repeats_nothing(
     tmp_path: Path, study: "Callable[..., subprocess.Popen[str]]"
 ) -> None:
     folder, log = tmp_path / "s", tmp_path / "log"
-    killed = study(8, 0.25)
-    wait_for(lambda: len(finished(folder)) >= 3)
+    killed = study(8, free=3)
+    wait_for(lambda: len(finished(folder)) == 3 and len(began(log)) == 5, killed)
     killed.send_signal(signal.SIGKILL)
-    killed.communicate()
+    killed.wait()
     kept = finished(folder)
-    assert 3 <= len(kept) < 8
+    assert len(kept) == 3
+    (tmp_path / "gate").touch()
+    killed.communicate()
     wait_for(lambda: not any(map(alive, worker_pids(log))))
-    again = study(8, 0.25)
+    assert finished(folder) == kept
+    again = study(8, free=3)
     assert again.communicate() == ("", "")
     assert again.returncode == 0
     assert len(finished(folder)) == 8
@@ -180,8 +187,8 @@ def test_ctrl_c_ends_the_workers_and_keeps_finished_rows(
     tmp_path: Path, study: "Callable[..., subprocess.Popen[str]]", whom: str
 ) -> None:
     folder, log = tmp_path / "s", tmp_path / "log"
-    running = study(40, 0.4)
-    wait_for(lambda: len(finished(folder)) >= 2)
+    running = study(8, free=2)
+    wait_for(lambda: len(finished(folder)) == 2 and len(began(log)) == 4, running)
     if whom == "process":
         running.send_signal(signal.SIGINT)
     else:  # a terminal sends it to the whole group
@@ -189,7 +196,7 @@ def test_ctrl_c_ends_the_workers_and_keeps_finished_rows(
     assert running.communicate() == ("", "")
     assert running.returncode == 130
     assert not any(map(alive, worker_pids(log)))
-    assert 2 <= len(finished(folder)) < 40
+    assert len(finished(folder)) == 2
     assert not list(folder.glob("rows/.*"))
 
 

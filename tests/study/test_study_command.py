@@ -74,6 +74,7 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path: Path, random_resnet
         start_new_session=True,
     ) as running:
         while len(list(out.glob("rows/*.json"))) < 2:
+            assert running.poll() is None, running.communicate()
             time.sleep(0.05)
         os.killpg(running.pid, signal.SIGINT)
         stdout, stderr = running.communicate()

@@ -32,9 +32,10 @@ def quantize(
 
     The division is done in the scale's type, as the specification says, or in `precision`.
     (onnxruntime divides float16 tensors in float32; ask for `precision="float32"` to follow it.)
-    Infinities saturate. NaN becomes the type's smallest integer, as in onnxruntime; the
-    specification does not say. In float8 types NaN stays NaN, and what is too large becomes the
-    largest finite value, or with `saturate=False` NaN (infinity for float8e5m2).
+    Infinities saturate. NaN becomes the type's smallest integer, as in onnxruntime on x86; on other
+    processors onnxruntime gives other integers, and the specification does not say. In float8 types
+    NaN stays NaN, and what is too large becomes the largest finite value, or with `saturate=False`
+    NaN (infinity for float8e5m2).
     """
     stored = storage_dtype(params.dtype)
     if not params.is_integer:

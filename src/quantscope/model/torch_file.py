@@ -46,6 +46,7 @@ _HOSTILE_MEMBERS = (
 )
 _MOST_PROGRAM_BYTES = 512 << 20
 _MOST_EXTRA_BYTES = 1 << 20
+_MOST_SAMPLE_PICKLE_BYTES = 1 << 20
 
 _ELEMENT_BYTES = {"float64": 8, "int64": 8, "uint64": 8, "float32": 4, "int32": 4, "uint32": 4,
                   "float16": 2, "bfloat16": 2, "int16": 2, "uint16": 2}  # fmt: skip
@@ -243,8 +244,9 @@ def _check_samples(archive: TorchArchive) -> None:
         return
     try:
         with zipfile.ZipFile(io.BytesIO(archive.read(_SAMPLES))) as inner:
-            names = [name for name in inner.namelist() if name.split("/")[-1] == "data.pkl"]
-            contents = [look_into(inner.read(name)) for name in names]
+            pickles = [m for m in inner.infolist() if m.filename.split("/")[-1] == "data.pkl"]
+            _check_sample_pickles(pickles)
+            contents = [look_into(inner.read(member)) for member in pickles]
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, EOFError) as error:
         raise RefusedError(f"its example inputs are not readable ({error})") from None
     for content in contents:
@@ -253,6 +255,15 @@ def _check_samples(archive: TorchArchive) -> None:
                 f"its example inputs are a pickle of {content.foreign}, which runs code when it "
                 f"is loaded"
             )
+
+
+def _check_sample_pickles(members: list[zipfile.ZipInfo]) -> None:
+    """Before they are read: torch.save stores pickles as they are, so a deflated one is a bomb."""
+    size = sum(member.file_size for member in members)
+    if size > _MOST_SAMPLE_PICKLE_BYTES:
+        raise RefusedError(f"its example inputs would unpack to a pickle of {size} bytes")
+    if any(m.compress_type != zipfile.ZIP_STORED or m.flag_bits & 0x1 for m in members):
+        raise RefusedError("its example inputs are compressed or encrypted, as torch never does")
 
 
 def extra_texts(archive: TorchArchive) -> dict[str, str]:
