@@ -152,24 +152,32 @@ def _channels(
         return ()
     ends = [None if e is None else np.moveaxis(np.broadcast_to(e, f.shape), axis, 0)
             for e in (low, high)]  # fmt: skip
-    floats, quants = np.moveaxis(f, axis, 0), np.moveaxis(q, axis, 0)
+    floats, quants = (_rows(np.moveaxis(v, axis, 0)) for v in (f, q))
+    signal, energy = (floats**2).sum(axis=1), ((quants - floats) ** 2).sum(axis=1)
+    low_share, high_share = (
+        None if end is None else beyond(floats, _rows(end)).mean(axis=1)
+        for end, beyond in zip(ends, (np.less, np.greater), strict=True)
+    )
+    extremes = [found(v, axis=1) for v in (floats, quants) for found in (np.min, np.max)]
     found = []
-    for channel, (one, other) in enumerate(zip(floats, quants, strict=True)):
-        energy = float(((other - one) ** 2).sum())
-        sqnr = sqnr_db(float((one * one).sum()), energy)
-        below, above = (None if e is None else e[channel] for e in ends)
+    for channel in range(len(floats)):
+        sqnr = sqnr_db(float(signal[channel]), float(energy[channel]))
         found.append(
             ChannelComparison(
                 channel=channel,
                 sqnr_db=sqnr,
                 local_sqnr_db=sqnr,
-                rmse=sqrt(energy / one.size),
-                clipped_low_fraction=None if below is None else float((one < below).mean()),
-                clipped_high_fraction=None if above is None else float((one > above).mean()),
-                float_min=float(one.min()),
-                float_max=float(one.max()),
-                quantized_min=float(other.min()),
-                quantized_max=float(other.max()),
+                rmse=sqrt(energy[channel] / floats.shape[1]),
+                clipped_low_fraction=None if low_share is None else float(low_share[channel]),
+                clipped_high_fraction=None if high_share is None else float(high_share[channel]),
+                float_min=float(extremes[0][channel]),
+                float_max=float(extremes[1][channel]),
+                quantized_min=float(extremes[2][channel]),
+                quantized_max=float(extremes[3][channel]),
             )
         )
     return tuple(found)
+
+
+def _rows(values: Values) -> Values:
+    return values.reshape(len(values), -1)
