@@ -77,7 +77,7 @@ def worst_rounding(pairing: Pairing, quantized: Network) -> dict[str, float]:
 
 
 def scramble(proto: onnx.ModelProto, *, seed: int = 0) -> onnx.ModelProto:
-    """The same model with names that tell nothing, and no metadata."""
+    """The same model with names that tell nothing, no metadata, and its nodes in another order."""
     rng = random.Random(seed)
     new: dict[str, str] = {"": ""}
 
@@ -95,4 +95,20 @@ def scramble(proto: onnx.ModelProto, *, seed: int = 0) -> onnx.ModelProto:
     for value in [*graph.input, *graph.output, *graph.initializer]:
         value.name = renamed(value.name)
     del graph.value_info[:], copy.metadata_props[:]
+    shuffled = _another_order(list(graph.node), rng)
+    del graph.node[:]
+    graph.node.extend(shuffled)
     return copy
+
+
+def _another_order(nodes: list[onnx.NodeProto], rng: random.Random) -> list[onnx.NodeProto]:
+    """A random one in which every node comes after those that it reads."""
+    made = {name for node in nodes for name in node.output}
+    waiting, done, order = list(nodes), set(), []
+    while waiting:
+        ready = [node for node in waiting if all(x in done or x not in made for x in node.input)]
+        chosen = rng.choice(ready)
+        waiting.remove(chosen)
+        order.append(chosen)
+        done.update(chosen.output)
+    return order

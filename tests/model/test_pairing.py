@@ -22,7 +22,7 @@ from quantscope.data import load_sample
 from quantscope.errors import BadModelError
 from quantscope.model import read_onnx
 from quantscope.model.pairing import Pairing, pair
-from quantscope.zoo import bundled_models
+from quantscope.zoo import build_torch, bundled_models, read_safetensors
 
 F, U8, I8, I64 = np.float32, np.uint8, np.int8, np.int64
 node = helper.make_node
@@ -433,10 +433,12 @@ def test_bundled_models_pair_completely(images: Any) -> None:
         check_resnet8(models["resnet8"], models[name], images, least_db=10)
 
 
-def test_pytorchs_export_pairs_with_the_float_onnx(tmp_path: Path, images: Any) -> None:
+def test_pytorchs_program_and_export_pair_with_the_float_onnx(tmp_path: Path, images: Any) -> None:
+    torch = pytest.importorskip("torch")
     pytest.importorskip("torchao")
     from quantscope.model.reader import read_network
     from quantscope.quantize import PtqConfig, quantize_torch
+    from quantscope.quantize.pt2e import quiet_torch
 
     models = bundled_models()
     program, exported = tmp_path / "program.pt2", tmp_path / "exported.onnx"
@@ -449,10 +451,21 @@ def test_pytorchs_export_pairs_with_the_float_onnx(tmp_path: Path, images: Any) 
         assert padded.reason.startswith("only the quantized network has a Pad here, after what is ")
     renamed = saved(scramble(onnx.load(exported)), tmp_path, "scrambled.onnx")
     again = check_resnet8(models["resnet8"], renamed, **checks)
-    assert [p.float_name for p in again.pairs] == [p.float_name for p in pairing.pairs]
+    assert sorted(p.float_name for p in again.pairs) == sorted(p.float_name for p in pairing.pairs)
     direct = pair(read_onnx(models["resnet8"]), read_network(program))
     assert list(activations(direct).values()) == list(activations(pairing).values())
     assert [u.reason for u in direct.unpaired] == [u.reason for u in pairing.unpaired]
+    with quiet_torch():
+        module = build_torch(read_safetensors(models["resnet8-torch"]))
+        batch = ({0: torch.export.Dim("batch")},)
+        exported_float = torch.export.export(
+            module, (torch.zeros(2, 3, 32, 32),), dynamic_shapes=batch
+        )
+        torch.export.save(exported_float, tmp_path / "float.pt2")
+    both_torch = pair(read_network(tmp_path / "float.pt2"), read_network(program))
+    assert not both_torch.unpaired
+    for p in both_torch.pairs:
+        assert p.layer == p.float_layer
 
 
 def activations(pairing: Pairing) -> dict[str, str]:

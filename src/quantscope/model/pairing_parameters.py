@@ -27,10 +27,10 @@ def source_of(
 ) -> Source | Reason:
     """`paths`: the float layers folded into each quantized layer, by its number."""
     reason = Reason("no layer reads it")
-    for index, layer in enumerate(alignment.quants.network.layers):
-        operand = next((o for o in layer.inputs if o.quant and o.quant.name == tensor.name), None)
-        if operand is None:
-            continue
+    for consumer in tensor.consumers:
+        index = alignment.quants.numbers[consumer]
+        inputs = alignment.quants.network.layers[index].inputs
+        operand = next(o for o in inputs if o.quant and o.quant.name == tensor.name)
         found = _source_in(alignment, index, operand, paths)
         if isinstance(found, Source):
             return found._replace(read=partial(_in_its_layout, found.read, tensor))

@@ -124,8 +124,8 @@ def _votes(alignment: Alignment, tensor: QuantTensor, value: str) -> set[str]:
     for name, operand in zip(quants.outputs, quants.network.outputs, strict=True):
         if operand.quant is not None and operand.quant.name == tensor.name:
             found |= {alignment.outputs[name]} if name in alignment.outputs else set()
-    for other in quants.network.tensors:
-        if other.float_name in tensor.dequantized_names:
+    for name in tensor.dequantized_names:
+        for other in quants.again.get(name, ()):
             found |= _votes(alignment, other, value)
     return found
 

@@ -35,6 +35,7 @@ class Wiring:
     """Values are the names under which layers write them, whatever quantizers come after.
 
     `data` has, for each layer, the values that it computes with, `operands` the same as operands.
+    `numbers` are the layers by name, `again` the tensors that quantize a dequantized value.
     `moves` are the layers that change no number, only where it lies, times 1 and plus 0 included.
     """
 
@@ -48,6 +49,8 @@ class Wiring:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     aliases: Mapping[str, str]
+    numbers: Mapping[str, int]
+    again: Mapping[str, tuple[QuantTensor, ...]]
     moves: frozenset[int]
 
     def value(self, name: str) -> str:
@@ -88,6 +91,8 @@ def wire(network: Network, constants: Constants) -> Wiring:
         inputs=tuple(operand.name for operand in network.inputs),
         outputs=tuple(_behind(o.name, aliases, made) for o in network.outputs),
         aliases=aliases,
+        numbers={layer.name: index for index, layer in enumerate(network.layers)},
+        again=_again(network),
         moves=frozenset(_moves(network, kinds, constants)),
     )
 
@@ -100,6 +105,15 @@ def _moves(network: Network, kinds: tuple[str, ...], constants: Constants) -> It
             number = constants.small(layer.inputs[1])
             if number is not None and (number == (kind == TIMES_CONSTANT)).all():
                 yield index
+
+
+def _again(network: Network) -> dict[str, tuple[QuantTensor, ...]]:
+    found: dict[str, tuple[QuantTensor, ...]] = {}
+    dequantized = {name for tensor in network.tensors for name in tensor.dequantized_names}
+    for tensor in network.tensors:
+        if tensor.float_name in dequantized:
+            found[tensor.float_name] = (*found.get(tensor.float_name, ()), tensor)
+    return found
 
 
 def _aliases(network: Network) -> dict[str, str]:
