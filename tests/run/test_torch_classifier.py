@@ -133,6 +133,16 @@ def test_a_program_has_no_runtime_execution(pt2e: Path) -> None:
         open_classifier(pt2e, execution="runtime")
 
 
+@pytest.mark.parametrize("int8_kernels", [True, False])
+def test_settings_of_onnxruntime_are_refused(pt2e: Path, int8_kernels: bool) -> None:
+    with pytest.raises(BadConfigError) as error:
+        evaluate(pt2e, load_sample().take(2), int8_kernels=int8_kernels)
+    assert str(error.value) == (
+        "q.pt2 is a PyTorch model, but int8 kernels are a setting of onnxruntime; "
+        "leave --int8-kernels and --no-int8-kernels out"
+    )
+
+
 def test_without_torch_the_install_command_is_said(
     pt2e: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,10 +18,12 @@ from quantscope.errors import BadConfigError, BadDataError, BadModelError
 from quantscope.model import load_onnx, read_onnx
 from quantscope.model.onnx_graph import open_graph
 from quantscope.quantize import LayerOverride
+from quantscope.run.accumulators import accumulators
 from quantscope.run.capture import capture
 from quantscope.run.cpu import saturates_8bit_products
 from quantscope.run.integer_compute import compute, operands_of
 from quantscope.run.integer_layer import IntegerLayer, integer_layer
+from quantscope.run.predict_kernels import predict_saturation
 from quantscope.run.trace import Trace, trace_value
 from quantscope.run.trace_terms import take_apart
 
@@ -309,6 +311,36 @@ def test_models_that_cannot_be_traced_get_one_line(quantized: Callable[..., Path
     path = quantized(activations="uint8")
     with pytest.raises(BadModelError, match="is quantized; give the float model"):
         trace_value(path, "stem", 0, (0, 0, 0), float_model=path)
+    with pytest.raises(BadModelError) as error:
+        trace_value(path, "stem", 0, (0, 0, 0), float_model="resnet8-torch")
+    assert str(error.value) == (
+        "resnet8.safetensors is a PyTorch model; trace reads ONNX files: "
+        "give the float model as .onnx"
+    )
+
+
+@pytest.mark.parametrize("suffix", [".pt2", ".pt", ".pth", ".safetensors"])
+@pytest.mark.parametrize(
+    ("reader", "read"),
+    [
+        ("trace", lambda path, _: trace_value(path, "stem", 0, (0, 0, 0))),
+        ("accumulators", accumulators),
+        ("predicting saturation", predict_saturation),
+        ("capture", capture),
+    ],
+)
+def test_pytorch_files_are_told_how_to_become_onnx(
+    reader: str, read: Callable[..., object], suffix: str, tmp_path: Path
+) -> None:
+    path = tmp_path / f"m{suffix}"
+    path.write_bytes(b"PK")
+    with pytest.raises(BadModelError) as error:
+        read(path, load_sample().take(1))
+    source = path if suffix == ".safetensors" else "FLOAT.safetensors"
+    assert str(error.value) == (
+        f"m{suffix} is a PyTorch model; {reader} reads ONNX files: write a quantized one with "
+        f"quantscope quantize {source} -o OUT.pt2 --framework torch --onnx OUT.onnx"
+    )
 
 
 def test_the_command_prints_a_trace(quantized: Callable[..., Path]) -> None:

@@ -24,11 +24,11 @@ from quantscope.model import Network, load_onnx, read_onnx
 from quantscope.model.onnx_graph import open_graph
 from quantscope.progress import Progress, silent
 from quantscope.run.capture import input_batches, instrumented
+from quantscope.run.classifier import find_onnx
 from quantscope.run.integer_compute import accumulate, operands_of, with_bias
 from quantscope.run.integer_layer import COMPUTING_OPS, Array, IntegerLayer, integer_layer
 from quantscope.run.onnx_classifier import open_onnx
 from quantscope.run.sessions import reason_of, session_of
-from quantscope.zoo import find_model
 
 NEAR_BITS = 30
 """A bias that needs this many of int32's bits is near overflow: two more bits and it wraps."""
@@ -111,7 +111,7 @@ def accumulators(
     progress: Progress = silent,
 ) -> Accumulators:
     """Bound and measure the accumulators of every convolution, matrix product and average pool."""
-    path = find_model(model)
+    path = find_onnx(model, "accumulators")
     file = load_onnx(path)
     network = read_onnx(file)
     if not network.is_quantized:

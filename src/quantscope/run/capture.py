@@ -22,12 +22,11 @@ from quantscope.errors import BadDataError, BadModelError
 from quantscope.model import Network, OnnxFile, QuantTensor, load_onnx, read_onnx
 from quantscope.model.onnx_graph import open_graph
 from quantscope.progress import Progress, silent
-from quantscope.run.classifier import Classifier, fitting_input
+from quantscope.run.classifier import Classifier, find_onnx, fitting_input
 from quantscope.run.kernels import KernelMap, kernel_map
 from quantscope.run.layer_names import named_by_layer
 from quantscope.run.onnx_classifier import open_onnx
 from quantscope.run.sessions import Execution, reason_of, session_of
-from quantscope.zoo import find_model
 
 Array = NDArray[Any]
 
@@ -108,11 +107,7 @@ def capture(
     Names are those of `Network`, or of the file; a layer's name stands for its output. None means
     all quantized activations. All values are kept: choose images (`ImageSet.select`) accordingly.
     """
-    path = find_model(model)
-    if path.suffix in (".safetensors", ".pt", ".pt2"):
-        raise BadModelError(
-            f"{path.name} is a PyTorch model; capture reads ONNX files: give its ONNX form"
-        )
+    path = find_onnx(model, "capture")
     if len(images) == 0:
         raise BadDataError(f"{images.name} holds no images; give at least one")
     file = load_onnx(path)

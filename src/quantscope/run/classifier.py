@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.data import ImageSet
-from quantscope.errors import BadDataError, BadModelError
+from quantscope.errors import BadConfigError, BadDataError, BadModelError
 from quantscope.run.sessions import Execution
 from quantscope.zoo import bundled_models, find_model
 
@@ -45,6 +45,18 @@ class Classifier:
         return int(np.clip(INPUT_BYTES_A_BATCH // max(image_bytes, 1), 1, MAX_BATCH))
 
 
+def find_onnx(model: str | Path, reader: str) -> Path:
+    """`find_model` for what reads only ONNX: PyTorch files get a line that says how to go on."""
+    path = find_model(model)
+    if path.suffix in TORCH_SUFFIXES and path.exists():
+        source = model if path.suffix == ".safetensors" else "FLOAT.safetensors"
+        raise BadModelError(
+            f"{path.name} is a PyTorch model; {reader} reads ONNX files: write a quantized one "
+            f"with quantscope quantize {source} -o OUT.pt2 --framework torch --onnx OUT.onnx"
+        )
+    return path
+
+
 def open_classifier(
     model: str | Path,
     *,
@@ -57,13 +69,19 @@ def open_classifier(
     `execution` None means runtime for ONNX and, for PyTorch, the only one there is: reference for
     ResNet8's weights (.safetensors) and programs (.pt2), runtime for TorchScript archives (.pt).
     `int8_kernels` sets onnxruntime's `session.qdqisint8allowed`; None leaves it as the platform has
-    it. `threads` 0 means all cores; for PyTorch they are the process's, and not changed here.
+    it, and PyTorch files take nothing else. `threads` 0 means all cores; for PyTorch they are the
+    process's, and not changed here.
     """
     path = find_model(model)
     if not path.exists():
         names = ", ".join(bundled_models())
         raise BadModelError(f"No file {path}; give a model's path, or a bundled one: {names}")
     if path.suffix in TORCH_SUFFIXES:
+        if int8_kernels is not None:
+            raise BadConfigError(
+                f"{path.name} is a PyTorch model, but int8 kernels are a setting of onnxruntime; "
+                f"leave --int8-kernels and --no-int8-kernels out"
+            )
         from quantscope.run.torch_classifier import open_torch
 
         return open_torch(path, execution=execution)

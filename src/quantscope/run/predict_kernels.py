@@ -18,14 +18,13 @@ from quantscope.errors import BadDataError
 from quantscope.model import read_onnx
 from quantscope.progress import Progress, silent
 from quantscope.run.capture import input_batches
-from quantscope.run.classifier import open_classifier
+from quantscope.run.classifier import find_onnx, open_classifier
 from quantscope.run.cpu import saturates_8bit_products
 from quantscope.run.evaluate import classify
 from quantscope.run.integer_compute import compute
 from quantscope.run.integer_layer import Array, IntegerLayer
 from quantscope.run.integer_network import IntegerNetwork, integer_network
 from quantscope.run.layer_kernels import layer_kernels
-from quantscope.zoo import find_model
 
 _BATCH = 16
 
@@ -127,7 +126,7 @@ def predict_saturation(
 
     Which layers run as integers, and as which types, is asked of onnxruntime's optimizer.
     """
-    path = find_model(model)
+    path = find_onnx(model, "predicting saturation")
     network = read_onnx(path)
     integers = integer_network(network)
     if len(data) == 0:

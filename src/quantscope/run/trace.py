@@ -19,12 +19,12 @@ from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import Layer, Network, QuantTensor, load_onnx, read_onnx
 from quantscope.model.onnx_graph import open_graph
 from quantscope.run.capture import Capture, CapturedTensor, capture
+from quantscope.run.classifier import TORCH_SUFFIXES, find_onnx
 from quantscope.run.counterpart import float_tensor_of, known_float_model
 from quantscope.run.integer_compute import compute, operands_of
 from quantscope.run.integer_layer import COMPUTING_OPS, Array, IntegerLayer, integer_layer
 from quantscope.run.trace_runtime import RuntimeTrace, trace_runtime
 from quantscope.run.trace_terms import Multiplier, Parts, Term, take_apart
-from quantscope.zoo import find_model
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def trace_value(
     `image` is a row of `data`, the bundled sample unless given. A model that says it was made from
     a bundled float model is compared with that one.
     """
-    file = load_onnx(find_model(model))
+    file = load_onnx(find_onnx(model, "trace"))
     network = read_onnx(file)
     if not network.is_quantized:
         raise BadModelError(
@@ -303,6 +303,10 @@ def _float_value(
     path = known_float_model(network, given)
     if path is None:
         return None, None, "the float model is not known; give it with --float"
+    if path.suffix in TORCH_SUFFIXES and path.exists():
+        raise BadModelError(
+            f"{path.name} is a PyTorch model; trace reads ONNX files: give the float model as .onnx"
+        )
     try:
         name = float_tensor_of(read_onnx(path), spec.layer.name, spec.output)
     except BadModelError as error:
