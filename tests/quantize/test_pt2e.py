@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from quantscope.data import ImageSet, load_sample
-from quantscope.errors import BadConfigError, QuantscopeError
+from quantscope.errors import BadConfigError, BadModelError, QuantscopeError
 from quantscope.quantize import (
     LayerOverride,
     PtqConfig,
@@ -164,7 +164,20 @@ def test_program_and_its_onnx_agree(which: str, request: pytest.FixtureRequest) 
     assert made.onnx_path
     found = program_agreement(made.path, made.onnx_path, load_sample().take(100))
     assert found.images == 100
+    assert found.identical_images <= found.close_images <= found.images
+    assert found.close_images >= 50
     assert found.class_agreement >= 0.98
+    assert found.text().startswith(
+        f"The two agree in the class of {found.same_class} of 100 test images and in all logits of "
+        f"{found.identical_images} (up to float32 rounding: {found.close_images}); the largest "
+    )
+    assert json.loads(json.dumps(found.to_dict()))["same_class"] == found.same_class
+
+
+def test_only_checked_programs_are_compared(int8_program: Quantized, tmp_path: Path) -> None:
+    torch.save({"weight": torch.zeros(1)}, tmp_path / "weights.pt2")
+    with pytest.raises(BadModelError, match="holds weights alone"):
+        program_agreement(tmp_path / "weights.pt2", int8_program.path, load_sample().take(1))
 
 
 SCHEMES = [

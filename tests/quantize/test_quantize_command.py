@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -103,4 +104,11 @@ def test_torch_writes_a_program_and_its_onnx(random_weights: Weights, tmp_path: 
     done = run(weights, "-o", pt2, "--framework", "torch", "--onnx", out, *options)
     assert (done.returncode, done.stderr) == (0, "")
     assert f"Wrote {pt2} and {out}" in done.stdout
+    text = " ".join(done.stdout.split())
+    assert re.search(
+        r"agree in the class of \d+ of 200 test images and in all logits of \d+ "
+        r"\(up to float32 rounding: \d+\); the largest difference is [\d.e-]+\. "
+        r"They add a convolution's float products in different orders",
+        text,
+    )
     assert nodes(out)["stack1.add"] == "Add"

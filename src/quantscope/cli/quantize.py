@@ -8,9 +8,10 @@ import typer
 from quantscope.cli.console import console, emit_json, messages, progress_bar
 
 if TYPE_CHECKING:
-    from quantscope.quantize import Quantized
+    from quantscope.quantize import Agreement, Quantized
 
 _FRAMEWORKS = {".onnx": "onnxruntime", ".safetensors": "torch"}
+_COMPARED_IMAGES = 200
 
 
 def command(
@@ -91,9 +92,15 @@ def command(
 
     Example: quantscope quantize resnet8-torch -o resnet8-int8.pt2 --activations int8
     """
-    from quantscope.data import load
+    from quantscope.data import load_npz, load_sample
     from quantscope.errors import BadConfigError
-    from quantscope.quantize import LayerOverride, PtqConfig, quantize_onnx, quantize_torch
+    from quantscope.quantize import (
+        LayerOverride,
+        PtqConfig,
+        program_agreement,
+        quantize_onnx,
+        quantize_torch,
+    )
     from quantscope.zoo import find_model
 
     if more and not exclude:
@@ -124,7 +131,7 @@ def command(
     }
     config = PtqConfig(**options)
     _check_suffix(output, config.framework)
-    images = load(calibration_data) if calibration_data else None
+    images = load_npz(calibration_data, need_labels=False) if calibration_data else None
     with progress_bar() as progress:
         if config.framework == "torch":
             result = quantize_torch(
@@ -132,7 +139,11 @@ def command(
             )
         else:
             result = quantize_onnx(path, output, config, calibration=images, progress=progress)
-    _show(result, as_json=as_json)
+    agreement = None
+    if result.onnx_path is not None:
+        sample = load_sample().take(_COMPARED_IMAGES)
+        agreement = program_agreement(result.path, result.onnx_path, sample)
+    _show(result, agreement, as_json=as_json)
 
 
 def _framework(path: Path, asked: str | None) -> str:
@@ -156,15 +167,18 @@ def _check_suffix(output: Path, framework: str) -> None:
         raise BadConfigError(f"{framework} writes {right}; {output} has another suffix")
 
 
-def _show(result: "Quantized", *, as_json: bool) -> None:
+def _show(result: "Quantized", agreement: "Agreement | None", *, as_json: bool) -> None:
     for warning in result.warnings:
         messages.print(f"quantscope: {warning}", markup=False)
     if as_json:
-        emit_json(result.to_dict())
+        compared = {"agreement": agreement.to_dict()} if agreement else {}
+        emit_json(result.to_dict() | compared)
         return
     also = f" and {result.onnx_path}" if result.onnx_path else ""
     console.print(
         f"Wrote {result.path}{also}: {result.config.label()}, {result.size_bytes / 1000:,.0f} kB",
         markup=False,
     )
+    if agreement:
+        console.print(agreement.text(), markup=False)
     console.print(f"Measure it with: quantscope evaluate {result.path}", markup=False)
