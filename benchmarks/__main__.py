@@ -3,7 +3,7 @@
 import sys
 from importlib import import_module
 
-NAMES = ("evaluation", "calibration_memory")
+NAMES = ("evaluation", "calibration_memory", "compare")
 
 
 def main() -> None:

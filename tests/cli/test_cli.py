@@ -9,6 +9,8 @@ from pathlib import Path
 import onnx
 import pytest
 
+import quantscope
+
 
 def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -31,7 +33,7 @@ def refused(*arguments: object, **environment: str) -> str:
 
 
 COMMANDS = [
-    *(("evaluate",), ("inspect",), ("graph",), ("trace",), ("accumulators",)),
+    *(("evaluate",), ("inspect",), ("graph",), ("compare",), ("trace",), ("accumulators",)),
     *(("quantize",), ("study",)),
     *(("import-keras",), ("data", "fetch"), ("data", "info")),
 ]
@@ -146,3 +148,15 @@ def test_without_torch_a_line_says_how_to_install_it(tmp_path: Path) -> None:
     assert "pip install 'quantscope[torch]'" in line
     done = run("evaluate", "resnet8", "--images", 10, "--json", PYTHONPATH=str(tmp_path))
     assert done.returncode == 0, done.stderr
+
+
+def test_version_needs_no_command() -> None:
+    done = run("--version")
+    assert (done.returncode, done.stdout) == (0, f"quantscope {quantscope.__version__}\n")
+
+
+def test_no_command_shows_the_help_and_nothing_else() -> None:
+    done = run()
+    assert done.returncode == 2
+    assert "Commands" in done.stdout + done.stderr
+    assert "quantscope: ." not in done.stderr

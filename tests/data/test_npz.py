@@ -1,4 +1,5 @@
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -173,3 +174,10 @@ def test_absurd_array_size_is_not_believed(tmp_path):
         archive.writestr("images.npy", content)
         archive.writestr("labels.npy", content)
     assert _line(path).startswith(f"{path} cannot be read (")
+
+
+def test_images_for_calibration_need_no_labels(tmp_path: Path) -> None:
+    np.savez(tmp_path / "plain.npz", images=np.zeros((3, 2, 4, 4), np.float32))
+    assert len(load_npz(tmp_path / "plain.npz", need_labels=False)) == 3
+    with pytest.raises(BadDataError, match="has no array 'labels'"):
+        load_npz(tmp_path / "plain.npz")

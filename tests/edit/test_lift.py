@@ -175,7 +175,9 @@ def test_an_optimized_model_cannot_be_lifted() -> None:
 def test_per_channel_models_of_old_opsets_are_lifted_too(opset: int) -> None:
     constants = {**XS, "w": W, "ws": f32(0.01, 0.02, 0.005, 0.03), **OUT}
     constants["wz"] = np.zeros(4, np.int8)
-    node = helper.make_node("QLinearConv", ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz"], ["y"], name="n")
+    node = helper.make_node(
+        "QLinearConv", ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz"], ["y"], name="n"
+    )
     model = single_node(node, {k: np.asarray(v) for k, v in constants.items()}, X, 2)
     model.opset_import[0].version = opset
     oracle = ReferenceEvaluator(model).run(None, {"x": X})[0]

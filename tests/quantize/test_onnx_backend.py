@@ -390,3 +390,21 @@ def test_everything_left_float_is_refused(tmp_path: Path) -> None:
         f"Nothing in {model} was quantized: it has no operator that onnxruntime quantizes, or all "
         "were left float"
     )
+
+
+def test_a_model_with_external_data_is_quantized_as_one_without(
+    random_resnet8: Path, tmp_path: Path
+) -> None:
+    config = PtqConfig(calibration_images=8)
+    onnx.save(
+        onnx.load(random_resnet8),
+        tmp_path / "split.onnx",
+        save_as_external_data=True,
+        location="split.onnx.data",
+        size_threshold=0,
+    )
+    outputs = [tmp_path / "whole8.onnx", tmp_path / "split8.onnx"]
+    quantize_onnx(random_resnet8, outputs[0], config)
+    quantize_onnx(tmp_path / "split.onnx", outputs[1], config)
+    whole, split = (onnx.load(path).graph.SerializeToString(deterministic=True) for path in outputs)
+    assert whole == split

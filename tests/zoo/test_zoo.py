@@ -127,6 +127,7 @@ def test_a_file_of_a_bundled_models_name_wins(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert find_model("resnet8") == bundled_models()["resnet8"]
+    assert find_model("resnet8-int8.onnx") == bundled_models()["resnet8-int8"]
     Path("resnet8").write_text("mine")
     assert find_model("resnet8") == Path("resnet8")
 

@@ -6,6 +6,7 @@ import typer
 
 from quantscope.cli import (
     accumulators,
+    compare,
     data,
     evaluate,
     graph,
@@ -31,6 +32,7 @@ app = typer.Typer(
 app.command("evaluate")(evaluate.command)
 app.command("inspect")(inspect.command)
 app.command("graph")(graph.command)
+app.command("compare")(compare.command)
 app.command("trace")(trace.command)
 app.command("accumulators")(accumulators.command)
 app.command("quantize")(quantize.command)
@@ -39,15 +41,25 @@ app.command("import-keras")(import_keras.command)
 app.add_typer(data.app, name="data")
 
 
-@app.callback()
-def _options(
-    version: bool = typer.Option(False, "--version", help="Show the version and exit."),
-) -> None:
-    if version:
+def _show_version(wanted: bool) -> None:
+    if wanted:
         from quantscope import __version__
 
         typer.echo(f"quantscope {__version__}")
         raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False,
+        "--version",
+        help="Show the version and exit.",
+        callback=_show_version,
+        is_eager=True,
+    ),
+) -> None:
+    del version
 
 
 def main() -> None:
@@ -61,7 +73,9 @@ def main() -> None:
         context = getattr(error, "ctx", None)
         hint = f" See: {context.command_path} --help" if context else ""
         text = getattr(error, "format_message", error.__str__)().rstrip(". ")
-        messages.print(f"quantscope: {text}.{hint}", markup=False)
+        if text:  # without a command, the help was printed already
+            end = "" if text.endswith("?") else "."
+            messages.print(f"quantscope: {text}{end}{hint}", markup=False)
         code = 2
     except (KeyboardInterrupt, typer.Abort):
         messages.print("quantscope: stopped", markup=False)

@@ -1,17 +1,15 @@
 """`quantscope compare`"""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from quantscope.cli.console import console, emit_json, progress_bar
-from quantscope.data import load
-from quantscope.report.text_table import Column, TextTable
-from quantscope.report.wording import printable
-from quantscope.run.compare import compare
-from quantscope.run.compare_reading import flagged, reading
-from quantscope.run.compare_results import Comparison, TensorComparison
+
+if TYPE_CHECKING:
+    from quantscope.report.text_table import TextTable
+    from quantscope.run.compare_results import Comparison, TensorComparison
 
 _IMAGES = 1000
 
@@ -49,6 +47,9 @@ def command(
 
     Example: quantscope compare resnet8-int8 --images 200
     """
+    from quantscope.data import load
+    from quantscope.run.compare import compare
+
     chosen = load(data)
     chosen = chosen.take(min(_IMAGES, len(chosen)) if images is None else images)
     with progress_bar() as progress:
@@ -68,8 +69,11 @@ def command(
         console.print(line, markup=False)
 
 
-def lines(result: Comparison, width: int | None = None) -> Iterator[str]:
+def lines(result: "Comparison", width: int | None = None) -> Iterator[str]:
     """The comparison as text."""
+    from quantscope.report.wording import printable
+    from quantscope.run.compare_reading import reading
+
     yield (
         f"{result.model} against {result.float_model}, {result.execution} execution, "
         f"{result.images:,} images of {result.data}"
@@ -95,7 +99,10 @@ def lines(result: Comparison, width: int | None = None) -> Iterator[str]:
     yield from (f"  {printable(sentence)}" for sentence in found)
 
 
-def _tables(result: Comparison) -> Iterator[tuple[str, TextTable]]:
+def _tables(result: "Comparison") -> Iterator[tuple[str, "TextTable"]]:
+    from quantscope.report.text_table import Column, TextTable
+    from quantscope.run.compare_reading import flagged
+
     marked = flagged(result)
     kernel = result.execution == "runtime"
     headings = ("", "tensor", "SQNR", "local", "clipped", "RMSE")
@@ -126,7 +133,9 @@ def _tables(result: Comparison) -> Iterator[tuple[str, TextTable]]:
         )
 
 
-def _activation(tensor: TensorComparison, is_marked: bool, *, kernel: bool) -> tuple[str, ...]:
+def _activation(tensor: "TensorComparison", is_marked: bool, *, kernel: bool) -> tuple[str, ...]:
+    from quantscope.report.wording import printable
+
     sources = tensor.sources
     shares = ["–"] * (5 if kernel else 4)
     inputs = tensor.no_sources or ""
@@ -148,7 +157,9 @@ def _activation(tensor: TensorComparison, is_marked: bool, *, kernel: bool) -> t
     )
 
 
-def _constant(tensor: TensorComparison, is_marked: bool) -> tuple[str, ...]:
+def _constant(tensor: "TensorComparison", is_marked: bool) -> tuple[str, ...]:
+    from quantscope.report.wording import printable
+
     worst = (
         f"{channel} ({tensor.channels[channel].sqnr_db:.1f} dB)"
         for channel in tensor.worst_channels
@@ -163,17 +174,17 @@ def _constant(tensor: TensorComparison, is_marked: bool) -> tuple[str, ...]:
     )
 
 
-def _decibels(tensor: TensorComparison, *, local: bool = False) -> str:
+def _decibels(tensor: "TensorComparison", *, local: bool = False) -> str:
     if tensor.exact:
         return "exact"
     value = tensor.local_sqnr_db if local else tensor.sqnr_db
     return "–" if value is None else f"{value:.1f}"
 
 
-def _clipped(tensor: TensorComparison) -> str:
+def _clipped(tensor: "TensorComparison") -> str:
     low, high = tensor.clipped_low_fraction, tensor.clipped_high_fraction
     return "–" if low is None or high is None else f"{low + high:.2%}"
 
 
-def _steps(tensor: TensorComparison) -> str:
+def _steps(tensor: "TensorComparison") -> str:
     return "–" if tensor.rmse_steps is None else f"{tensor.rmse_steps:.2f}"

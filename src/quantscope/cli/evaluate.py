@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 def command(
-    model: Annotated[str, typer.Argument(help="A model file, or a bundled one: resnet8.")],
+    model: Annotated[
+        str, typer.Argument(help="A model file, or resnet8, resnet8-int8, -uint8, -torch.")
+    ],
     data: Annotated[
         str, typer.Option(help="sample (1,000 bundled test images), full (10,000), or FILE.npz.")
     ] = "sample",
@@ -186,8 +188,8 @@ def _show_gap(gap: "KernelGap") -> None:
     )
     for layer in kernels.layers:
         if layer.kernel == "float":
-            why = f": {layer.why}" if layer.why else ""
-            console.print(f"  {layer.name} runs as float {layer.executed_as}{why}", markup=False)
+            why = layer.why or "why is not known"
+            console.print(f"  {layer.name} runs as float {layer.executed_as}: {why}", markup=False)
     if not kernels.names_survived:
         console.print("  the last stage of optimization changes some of these", markup=False)
 

@@ -9,10 +9,15 @@ if TYPE_CHECKING:
 
 def open_network(model: str) -> "Network":
     """A bundled model's name, or a file."""
+    from quantscope.errors import BadModelError
     from quantscope.model.reader import read_network
-    from quantscope.zoo import find_model
+    from quantscope.zoo import bundled_models, find_model
 
-    return read_network(find_model(model))
+    path = find_model(model)
+    if not path.exists():
+        names = ", ".join(bundled_models())
+        raise BadModelError(f"No file {path}; give a model's path, or a bundled one: {names}")
+    return read_network(path)
 
 
 def open_raw_nodes(model: str) -> "RawGraph":

@@ -14,13 +14,17 @@ from quantscope.errors import BadDataError
 _MAX_CLASSES = 65_536
 
 
-def load_npz(path: str | Path) -> ImageSet:
+def load_npz(path: str | Path, *, need_labels: bool = True) -> ImageSet:
     """`images` [N, ...], fed to the model as they are, and `labels` [N] integers from 0.
+
+    Without `need_labels`, for calibration, images that have none are all of class 0.
 
     A third array, `class_names`, is used if it is there; without it classes are named by number.
     """
     path = Path(path)
     arrays = _read(path)
+    if not need_labels and "images" in arrays:
+        arrays.setdefault("labels", np.zeros(arrays["images"].shape[:1], np.int64))
     for key in ("images", "labels"):
         if key not in arrays:
             found = ", ".join(sorted(arrays)) or "nothing"

@@ -111,10 +111,14 @@ def pre_process(file: OnnxFile, output: Path) -> None:
 
     Symbolic shape inference, which is slow, only where the plain one leaves a tensor unknown.
     """
+    source = file.path
+    if file.external_files:  # onnxruntime would look for them beside its own copy
+        source = output.with_name("whole.onnx")
+        onnx.save(file.load_proto(), source)
     for skip_symbolic in (True, False):
         try:
             with quiet():
-                quant_pre_process(str(file.path), str(output), skip_symbolic_shape=skip_symbolic)
+                quant_pre_process(str(source), str(output), skip_symbolic_shape=skip_symbolic)
         except Exception as error:  # onnx and onnxruntime raise many kinds; each says what it met
             reason = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
             raise BadModelError(

@@ -37,6 +37,6 @@ def float_tensor_of(float_network: Network, layer: str, output: QuantTensor | No
     found = float_network.layer(layer).outputs[0].name
     readers = [x for x in float_network.layers if any(o.name == found for o in x.inputs)]
     clips = output is not None and output.clips_negatives
-    if clips and len(readers) == 1 and readers[0].op_type == "Relu":
+    if clips and len(readers) == 1 and readers[0].op_type in ("Relu", "Clip"):
         return readers[0].outputs[0].name
     return found

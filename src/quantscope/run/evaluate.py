@@ -16,6 +16,7 @@ from quantscope.run.classifier import Classifier, fitting_input, open_classifier
 from quantscope.run.sessions import Execution
 from quantscope.run.statistics import Agreement, delta_interval, mcnemar_exact, wilson_interval
 
+SMALLEST_PROBABILITY = 1e-7
 NO_CLASS = -1
 """The prediction for an image whose scores hold a NaN."""
 
@@ -48,7 +49,10 @@ class Evaluation:
     scores: NDArray[np.floating]
     """[images, classes], as the model gave them."""
     loss: float | None
-    """Mean cross-entropy in nats; None when a score is NaN or infinite."""
+    """Mean cross-entropy in nats; None when a score is NaN or infinite.
+
+    Where the model gives probabilities, one below 1e-7 counts as 1e-7.
+    """
     class_names: tuple[str, ...]
     provenance: Mapping[str, str]
 
@@ -318,8 +322,8 @@ def _cross_entropy(
         return None
     rows = scores.astype(np.float64)
     if probabilities:
-        # A probability that underflowed to zero is taken as the smallest float32, not as infinity.
-        log_p = np.log(np.maximum(rows, np.finfo(np.float32).tiny))
+        # A quantized softmax gives zeros, which would be infinite; the floor is Keras's.
+        log_p = np.log(np.maximum(rows, SMALLEST_PROBABILITY))
     else:
         shifted = rows - rows.max(axis=1, keepdims=True)
         log_p = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))

@@ -32,9 +32,11 @@ def bundled_models() -> dict[str, Path]:
 def find_model(name: str | Path) -> Path:
     """The path of a bundled model's name, or of a file as it is. A file of that name wins."""
     path = Path(name)
-    if not path.exists() and (bundled := bundled_models().get(str(name))):
-        return bundled
-    return path
+    if path.exists():
+        return path
+    by_name = bundled_models()
+    by_file = {bundled.name: bundled for bundled in by_name.values()}
+    return by_name.get(str(name)) or by_file.get(str(name)) or path
 
 
 def float_model_of(name: str | Path) -> Path | None:
