@@ -16,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from quantscope.data import ImageSet, calibration_set
 from quantscope.errors import BadConfigError, QuantscopeError, StoppedError
+from quantscope.model import read_onnx
 from quantscope.quantize import LayerOverride, PtqConfig, quantize_onnx
 from quantscope.quantize.result import PROVENANCE_KEY
 
@@ -408,3 +409,23 @@ def test_a_model_with_external_data_is_quantized_as_one_without(
     quantize_onnx(tmp_path / "split.onnx", outputs[1], config)
     whole, split = (onnx.load(path).graph.SerializeToString(deterministic=True) for path in outputs)
     assert whole == split
+
+
+@pytest.mark.parametrize("format", ["qdq", "qoperator"])
+def test_layers_keep_the_module_paths_that_the_exporter_left(
+    format: str, random_resnet8: Path, tmp_path: Path
+) -> None:
+    model = onnx.load(random_resnet8)
+    paths = {}
+    for number, node in enumerate(model.graph.node):
+        paths[f"node_{number}"] = node.name
+        scopes = str([*node.name.split("."), node.op_type.lower()])
+        node.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=scopes)
+        node.name = f"node_{number}"
+    onnx.save(model, tmp_path / "float.onnx")
+    config = PtqConfig(calibration_images=8, format=format)
+    quantize_onnx(tmp_path / "float.onnx", tmp_path / "q.onnx", config)
+    float_names = {layer.name for layer in read_onnx(tmp_path / "float.onnx").layers}
+    names = {layer.name for layer in read_onnx(tmp_path / "q.onnx").layers}
+    assert names <= float_names
+    assert len(names) == 15

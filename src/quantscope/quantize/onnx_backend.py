@@ -80,6 +80,7 @@ def quantize_onnx(
             prepared, config, feeds, images=len(images), threads=threads, progress=progress
         )
         model = _quantize(prepared, ranges, config, folder=Path(folder))
+    _keep_node_metadata(model, file)
     provenance = make_provenance(
         config, images, float_digest=file.digest, packages=("onnxruntime", "onnx", "numpy")
     )
@@ -140,6 +141,15 @@ def quiet() -> Iterator[None]:
             yield
     finally:
         logging.disable(disabled)
+
+
+def _keep_node_metadata(model: onnx.ModelProto, file: OnnxFile) -> None:
+    """Exporters say there which module a node came from; onnxruntime drops it where it fuses."""
+    known = {node.name: node.metadata_props for node in file.hollow.graph.node if node.name}
+    for node in model.graph.node:
+        metadata = known.get(node.name) or known.get(node.name.removesuffix("_quant"))
+        if metadata and not node.metadata_props:
+            node.metadata_props.extend(metadata)
 
 
 def _quantize(
