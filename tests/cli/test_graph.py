@@ -100,7 +100,7 @@ def test_a_missing_or_cut_model_is_refused(model: Path, tmp_path: Path) -> None:
     cut = tmp_path / "cut.onnx"
     cut.write_bytes(model.read_bytes()[:5000])
     assert "cut short or damaged" in refused(cut, "-o", tmp_path / "a.svg")
-    assert "There is no file" in refused(tmp_path / "none.onnx", "-o", tmp_path / "a.svg")
+    assert "No file" in refused(tmp_path / "none.onnx", "-o", tmp_path / "a.svg")
     assert not (tmp_path / "a.svg").exists()
 
 

@@ -1,5 +1,6 @@
 """Opening the model that a person named."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,24 +10,29 @@ if TYPE_CHECKING:
 
 def open_network(model: str) -> "Network":
     """A bundled model's name, or a file."""
-    from quantscope.errors import BadModelError
     from quantscope.model.reader import read_network
-    from quantscope.zoo import bundled_models, find_model
 
-    path = find_model(model)
-    if not path.exists():
-        names = ", ".join(bundled_models())
-        raise BadModelError(f"No file {path}; give a model's path, or a bundled one: {names}")
-    return read_network(path)
+    return read_network(_existing(model))
 
 
 def open_raw_nodes(model: str) -> "RawGraph":
     """The nodes of an ONNX file; other formats have none to list."""
     from quantscope.errors import BadConfigError
     from quantscope.report.raw_nodes import read_raw_nodes
-    from quantscope.zoo import find_model
+    from quantscope.run.classifier import TORCH_SUFFIXES
 
-    path = find_model(model)
-    if path.suffix in (".pt", ".pt2", ".safetensors") and path.exists():
+    path = _existing(model)
+    if path.suffix in TORCH_SUFFIXES:
         raise BadConfigError(f"--raw lists the nodes of an ONNX file; {path.name} is not one")
     return read_raw_nodes(path)
+
+
+def _existing(model: str) -> Path:
+    from quantscope.errors import BadModelError
+    from quantscope.zoo import bundled_models, find_model
+
+    path = find_model(model)
+    if not path.exists():
+        names = ", ".join(bundled_models())
+        raise BadModelError(f"No file {path}; give a model's path, or a bundled one: {names}")
+    return path
