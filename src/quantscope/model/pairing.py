@@ -8,17 +8,19 @@ from quantscope.errors import BadModelError
 from quantscope.model.network import Network, Operand, QuantTensor, Role
 from quantscope.model.pairing_constants import Array, Constants, weight_likeness
 from quantscope.model.pairing_fit import UNLIKE
-from quantscope.model.pairing_kinds import AFFINE, CLIP, WEIGHTED, same_content, same_shape
+from quantscope.model.pairing_kinds import AFFINE, CLIP, WEIGHTED, same_content
 from quantscope.model.pairing_layers import Alignment, align
 from quantscope.model.pairing_parameters import source_of
 from quantscope.model.pairing_places import (
+    Layouts,
     Place,
     Reason,
+    is_reshaped,
+    layouts_of,
     origin_layer,
     place_of_output,
     place_of_tensor,
     shape_text,
-    turned_layers,
 )
 from quantscope.model.pairing_wiring import wire
 
@@ -34,8 +36,9 @@ class TensorPair:
     counterpart and the float tensor that the quantized network does elsewhere: a ReLU that the
     quantizer does, a BatchNormalization in the weights. For a weight or bias they are those folded
     into it, so the float constant alone is not what it was rounded from. `reshaped`: the same
-    numbers in another shape. `found_by` "readers": its layer has no counterpart, its readers have;
-    "order": several would do, and only the order of the layers decided.
+    numbers in the same order, but in another shape, or not known to be in the same (a weight may
+    lie transposed). `found_by` "readers": its layer has no counterpart, its readers have; "order":
+    several would do, and only the order of the layers decided.
     """
 
     name: str
@@ -130,13 +133,13 @@ def pair(float_network: Network, quantized: Network) -> Pairing:
     )
     align(alignment)
     _check_belonging(alignment)
-    turned = turned_layers(alignment)
+    layouts = layouts_of(alignment)
     placed = {
-        layer: place_of_output(alignment, layer, turned) for layer in sorted(alignment.matches)
+        layer: place_of_output(alignment, layer, layouts) for layer in sorted(alignment.matches)
     }
     paths = {layer: place.path for layer, place in placed.items() if isinstance(place, Place)}
     found = [
-        _activation(alignment, tensor, turned)
+        _activation(alignment, tensor, layouts)
         if tensor.role == "activation"
         else _parameter(alignment, tensor, paths)
         for tensor in quantized.tensors
@@ -174,10 +177,10 @@ def _parameter(
 
 
 def _activation(
-    alignment: Alignment, tensor: QuantTensor, turned: frozenset[int]
+    alignment: Alignment, tensor: QuantTensor, layouts: Layouts
 ) -> TensorPair | Unpaired:
     floats = alignment.floats
-    place = place_of_tensor(alignment, tensor, turned)
+    place = place_of_tensor(alignment, tensor, layouts)
     if isinstance(place, Reason):
         return Unpaired(tensor.name, tensor.role, place.text)
     kinds = [floats.kinds[layer] for layer in place.path]
@@ -198,7 +201,7 @@ def _activation(
             if (kind in AFFINE and layer not in floats.moves) or kind == CLIP
         ),
         through_relu=CLIP in kinds,
-        reshaped=not same_shape(tensor.shape, floats.shapes.get(place.value)),
+        reshaped=is_reshaped(alignment, tensor, place, layouts),
     )
 
 

@@ -15,6 +15,7 @@ from quantscope.model.pairing_kinds import (
     IDENTITY,
     NORM,
     PAD,
+    RESHAPE,
     TRANSPOSE,
     same_content,
     same_shape,
@@ -42,34 +43,41 @@ class _Origin(NamedTuple):
     layer: int | None
     turned: bool
     padded: bool
+    reshaped: bool
 
 
-def place_of_tensor(
-    alignment: Alignment, tensor: QuantTensor, turned: frozenset[int]
-) -> Place | Reason:
-    """`turned`: see `turned_layers`."""
+class Layouts(NamedTuple):
+    """Matched layers that give their counterpart's numbers with the axes in another order, and
+    those that may give them in another shape."""
+
+    turned: frozenset[int]
+    reshaped: frozenset[int]
+
+
+def place_of_tensor(alignment: Alignment, tensor: QuantTensor, layouts: Layouts) -> Place | Reason:
     value = alignment.quants.value_of(tensor)
     votes = _votes(alignment, tensor, value)
-    return _place(alignment, value, votes, tensor.shape, turned, clips=tensor.clips_negatives)
+    return _place(alignment, value, votes, tensor.shape, layouts, clips=tensor.clips_negatives)
 
 
-def place_of_output(alignment: Alignment, layer: int, turned: frozenset[int]) -> Place | Reason:
+def place_of_output(alignment: Alignment, layer: int, layouts: Layouts) -> Place | Reason:
     """Of a layer's first output, whether quantized or not."""
     operand = alignment.quants.network.layers[layer].outputs[0]
     if operand.quant is not None:
-        return place_of_tensor(alignment, operand.quant, turned)
+        return place_of_tensor(alignment, operand.quant, layouts)
     votes = read_as(alignment, operand.name)
-    return _place(alignment, operand.name, votes, operand.shape, turned, clips=False)
+    return _place(alignment, operand.name, votes, operand.shape, layouts, clips=False)
 
 
-def turned_layers(alignment: Alignment) -> frozenset[int]:
-    """Matched layers that give their counterpart's numbers with the axes in another order.
+def layouts_of(alignment: Alignment) -> Layouts:
+    """An optimizer may move a Transpose or Reshape past other layers.
 
-    An optimizer may move a Transpose past other layers. Each one that only one of the two networks
-    has on the way, or that both have with other axes, turns the values or turns them back.
+    Each Transpose that only one of the two networks has on the way, or that both have with other
+    axes, turns the values or turns them back.
     """
     floats, quants = alignment.floats, alignment.quants
     turned: set[int] = set()
+    reshaped: set[int] = set()
     for layer in sorted(alignment.matches):
         kind, match = quants.kinds[layer], alignment.matches[layer]
         if kind in ("Conv", "ConvTranspose"):  # these leave no choice
@@ -77,35 +85,57 @@ def turned_layers(alignment: Alignment) -> frozenset[int]:
         sides = quants.network.layers[layer], floats.network.layers[match.layer]
         perms = [side.attributes.get("perm") for side in sides]
         flips = kind == TRANSPOSE and perms[0] != perms[1]
+        known = Layouts(frozenset(turned), frozenset(reshaped))
+        shapes = []
         for slot, value in enumerate(quants.data[layer]):
             start, read = alignment.start(value), alignment.read_value(layer, slot)
             path = alignment.reach(start).get(read or "", ()) if start is not None else ()
-            origin = _origin(alignment, value, frozenset(turned))
+            origin = _origin(alignment, value, known)
+            shapes.append(origin.reshaped or _has(alignment, path, RESHAPE))
             if origin.turned ^ flips ^ _turns(alignment, path):
                 turned.add(layer)
-    return frozenset(turned)
+        if shapes and all(shapes) and kind not in (RESHAPE, "MatMul"):
+            reshaped.add(layer)
+    return Layouts(frozenset(turned), frozenset(reshaped))
 
 
 def origin_layer(alignment: Alignment, tensor: QuantTensor) -> int | None:
     """The layer that computes it, past those that only move it and have no counterpart."""
-    return _origin(alignment, alignment.quants.value_of(tensor), frozenset()).layer
+    value = alignment.quants.value_of(tensor)
+    return _origin(alignment, value, Layouts(frozenset(), frozenset())).layer
 
 
-def _origin(alignment: Alignment, value: str, turned: frozenset[int]) -> _Origin:
+def is_reshaped(alignment: Alignment, tensor: QuantTensor, place: Place, layouts: Layouts) -> bool:
+    """The shapes differ, or one network alone reshapes there and they are not known to agree."""
+    shapes = tensor.shape, alignment.floats.shapes.get(place.value)
+    origin = _origin(alignment, alignment.quants.value_of(tensor), layouts)
+    if origin.reshaped or _has(alignment, place.path, RESHAPE):
+        return None in shapes or shapes[0] != shapes[1]
+    return not same_shape(*shapes)
+
+
+def _origin(alignment: Alignment, value: str, layouts: Layouts) -> _Origin:
     quants = alignment.quants
-    flips = padded = False
+    flips = padded = reshaped = False
     made = quants.made.get(value)
     while made is not None and alignment.is_extra(made.layer):
-        flips ^= quants.kinds[made.layer] == TRANSPOSE
-        padded |= quants.kinds[made.layer] == PAD
+        kind = quants.kinds[made.layer]
+        flips ^= kind == TRANSPOSE
+        padded |= kind == PAD
+        reshaped |= kind == RESHAPE
         made = quants.made.get(quants.data[made.layer][0])
     if made is None:
-        return _Origin(None, flips, padded)
-    return _Origin(made.layer, flips ^ (made.layer in turned), padded)
+        return _Origin(None, flips, padded, reshaped)
+    flips ^= made.layer in layouts.turned
+    return _Origin(made.layer, flips, padded, reshaped or made.layer in layouts.reshaped)
 
 
 def _turns(alignment: Alignment, path: tuple[int, ...]) -> bool:
     return bool(sum(alignment.floats.kinds[layer] == TRANSPOSE for layer in path) % 2)
+
+
+def _has(alignment: Alignment, path: tuple[int, ...], kind: str) -> bool:
+    return any(alignment.floats.kinds[layer] == kind for layer in path)
 
 
 def _votes(alignment: Alignment, tensor: QuantTensor, value: str) -> set[str]:
@@ -135,7 +165,7 @@ def _place(
     value: str,
     votes: set[str],
     shape: Shape | None,
-    turned: frozenset[int],
+    layouts: Layouts,
     *,
     clips: bool,
 ) -> Place | Reason:
@@ -159,7 +189,7 @@ def _place(
             f"its layer stands for the one that makes {start}, "
             f"but its readers for some that read {', '.join(sorted(votes))}"
         )
-    return _laid_out_alike(alignment, places, _origin(alignment, value, turned), shape)
+    return _laid_out_alike(alignment, places, _origin(alignment, value, layouts), shape)
 
 
 def _laid_out_alike(
