@@ -5,7 +5,7 @@ found from both ends: it is one that the layer's counterpart may have become by 
 that the counterparts of its readers read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import NamedTuple
 
 from quantscope.model.network import QuantTensor
@@ -47,11 +47,13 @@ class _Origin(NamedTuple):
 
 
 class Layouts(NamedTuple):
-    """Matched layers that give their counterpart's numbers with the axes in another order, and
-    those that may give them in another shape."""
+    """Matched layers whose numbers may lie otherwise than their counterpart's.
 
-    turned: frozenset[int]
-    reshaped: frozenset[int]
+    `turned`: the axes are in another order; `reshaped`: they may be in another shape.
+    """
+
+    turned: Set[int]
+    reshaped: Set[int]
 
 
 def place_of_tensor(alignment: Alignment, tensor: QuantTensor, layouts: Layouts) -> Place | Reason:
@@ -78,6 +80,7 @@ def layouts_of(alignment: Alignment) -> Layouts:
     floats, quants = alignment.floats, alignment.quants
     turned: set[int] = set()
     reshaped: set[int] = set()
+    so_far = Layouts(turned, reshaped)
     for layer in sorted(alignment.matches):
         kind, match = quants.kinds[layer], alignment.matches[layer]
         if kind in ("Conv", "ConvTranspose"):  # these leave no choice
@@ -85,18 +88,17 @@ def layouts_of(alignment: Alignment) -> Layouts:
         sides = quants.network.layers[layer], floats.network.layers[match.layer]
         perms = [side.attributes.get("perm") for side in sides]
         flips = kind == TRANSPOSE and perms[0] != perms[1]
-        known = Layouts(frozenset(turned), frozenset(reshaped))
         shapes = []
         for slot, value in enumerate(quants.data[layer]):
             start, read = alignment.start(value), alignment.read_value(layer, slot)
             path = alignment.reach(start).get(read or "", ()) if start is not None else ()
-            origin = _origin(alignment, value, known)
+            origin = _origin(alignment, value, so_far)
             shapes.append(origin.reshaped or _has(alignment, path, RESHAPE))
             if origin.turned ^ flips ^ _turns(alignment, path):
                 turned.add(layer)
         if shapes and all(shapes) and kind not in (RESHAPE, "MatMul"):
             reshaped.add(layer)
-    return Layouts(frozenset(turned), frozenset(reshaped))
+    return so_far
 
 
 def origin_layer(alignment: Alignment, tensor: QuantTensor) -> int | None:
