@@ -574,3 +574,13 @@ def test_json_has_a_version_and_nothing_that_is_not_a_number(tmp_path: Path) -> 
 def test_a_float_model_says_so(tmp_path: Path) -> None:
     network = read(model([node("Relu", ["x"], ["y"])]), tmp_path)
     assert (network.format, network.is_quantized, network.tensors) == ("float", False, ())
+
+
+def test_a_dimension_of_minus_one_is_an_open_one(random_resnet8: Path, tmp_path: Path) -> None:
+    model = onnx.load(random_resnet8)
+    for edge in (*model.graph.input, *model.graph.output):
+        edge.type.tensor_type.shape.dim[0].dim_value = -1
+    onnx.save(model, tmp_path / "open.onnx")
+    opened, plain = read_onnx(tmp_path / "open.onnx"), read_onnx(random_resnet8)
+    assert opened.inputs[0].shape == (None, 3, 32, 32)
+    assert (opened.macs, opened.batch) == (plain.macs, 1)

@@ -33,6 +33,9 @@ def element_bits(code: int) -> int | None:
     return int(ir.DataType(code).bitwidth)
 
 
+OPEN_DIMENSION = -1  # what some exporters write where others give a symbol
+
+
 def shape_of(type_proto: onnx.TypeProto) -> Shape | None:
     """None where the rank is unknown or the value is not a tensor."""
     if not type_proto.tensor_type.HasField("shape"):
@@ -41,7 +44,7 @@ def shape_of(type_proto: onnx.TypeProto) -> Shape | None:
 
 
 def _dim(dim: onnx.TensorShapeProto.Dimension) -> Dim:
-    if dim.HasField("dim_value"):
+    if dim.HasField("dim_value") and dim.dim_value != OPEN_DIMENSION:
         return dim.dim_value
     return dim.dim_param or None
 

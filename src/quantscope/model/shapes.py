@@ -7,7 +7,7 @@ import onnx
 from onnx import helper
 
 from quantscope.model.onnx_checks import weightless
-from quantscope.model.onnx_tensors import Dim, Shape, element_type, shape_of
+from quantscope.model.onnx_tensors import OPEN_DIMENSION, Dim, Shape, element_type, shape_of
 
 MICROSOFT = "com.microsoft"
 
@@ -76,6 +76,10 @@ def _set_batch(skeleton: onnx.ModelProto, batch: int) -> int | None:
     constants = {tensor.name for tensor in graph.initializer}
     symbols = set()
     found = False
+    for value in (*graph.input, *graph.value_info):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_value == OPEN_DIMENSION:
+                dim.Clear()
     for value in graph.input:
         dims = value.type.tensor_type.shape.dim
         if value.name in constants or not dims or dims[0].HasField("dim_value"):
