@@ -1,7 +1,7 @@
 """Models that nobody here made: every way to write quantization down gives the same view."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import ml_dtypes
@@ -584,3 +584,20 @@ def test_a_dimension_of_minus_one_is_an_open_one(random_resnet8: Path, tmp_path:
     opened, plain = read_onnx(tmp_path / "open.onnx"), read_onnx(random_resnet8)
     assert opened.inputs[0].shape == (None, 3, 32, 32)
     assert (opened.macs, opened.batch) == (plain.macs, 1)
+
+
+def test_a_denormal_bias_scale_is_a_note_and_the_rest_is_shown(
+    quantized: Callable[..., Path], tmp_path: Path
+) -> None:
+    proto = onnx.load(quantized(activations="uint8"))
+    conv = next(n for n in proto.graph.node if n.name == "stem")
+    bias = next(n for n in proto.graph.node if n.output[0] == conv.input[2])
+    scale = next(t for t in proto.graph.initializer if t.name == bias.input[1])
+    values = onnx.numpy_helper.to_array(scale).copy()
+    values[3] = 1.6e-39
+    scale.CopyFrom(onnx.numpy_helper.from_array(values, scale.name))
+    onnx.save(proto, tmp_path / "dead.onnx")
+    network = read_onnx(tmp_path / "dead.onnx")
+    assert network.layer("stem").weight is not None
+    assert network.layer("stem").bias is None
+    assert any("denormal" in note for note in network.notes)
