@@ -17,6 +17,9 @@ class BadConfigError(QuantscopeError):
     """Options that cannot be combined, or values outside their range."""
 
 
+TORCH_INSTALL = "pip install 'quantscope[torch]'"
+
+
 class MissingExtraError(QuantscopeError):
     """An optional dependency that is not installed; says the command that installs it."""
 

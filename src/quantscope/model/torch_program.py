@@ -6,15 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from quantscope.errors import BadModelError, MissingExtraError
+from quantscope.errors import TORCH_INSTALL, BadModelError, MissingExtraError
 from quantscope.model.torch_file import Pt2File
 from quantscope.model.torchscript_file import TorchScriptFile
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from torch.jit import ScriptModule
-
-TORCH_INSTALL = "pip install 'quantscope[torch]'"
 
 
 def require_torch(what: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quantscope.data import ImageSet
-from quantscope.errors import BadConfigError, BadDataError, MissingExtraError
+from quantscope.errors import TORCH_INSTALL, BadConfigError, BadDataError, MissingExtraError
 from quantscope.files import write_whole
 from quantscope.progress import Progress, silent
 from quantscope.quantize.config import PtqConfig
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from torch.fx import GraphModule
 
-INSTALL = "pip install 'quantscope[torch]'"
 _THEIRS = r"torch|torchao|onnxscript|onnx_ir|copyreg"
 _CONV2D = "torch.nn.modules.conv.Conv2d"
 
@@ -109,7 +108,7 @@ def require_torch() -> None:
         missing = (error.name or "torch").split(".")[0]
         raise MissingExtraError(
             f"Quantizing with PyTorch needs {missing}, which is not installed; install it with: "
-            f"{INSTALL}"
+            f"{TORCH_INSTALL}"
         ) from None
     del torch
 

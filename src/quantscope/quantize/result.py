@@ -12,10 +12,17 @@ import numpy as np
 
 from quantscope import __version__
 from quantscope.data import ImageSet
+from quantscope.model.network import PROVENANCE_KEY
 from quantscope.quantize.config import PtqConfig
 
-PROVENANCE_KEY = "quantscope.provenance"
-"""Of an ONNX file's metadata and of a .pt2 file's extra files; its value is JSON."""
+__all__ = [
+    "PROVENANCE_KEY",
+    "Quantized",
+    "make_provenance",
+    "no_data_warning",
+    "one_value_warning",
+    "provenance_text",
+]
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from quantscope.model.network import Network
+from quantscope.model.network import PROVENANCE_KEY, Network
 from quantscope.report.text_table import Fact
 from quantscope.report.wording import elided, printable
 
-PROVENANCE_KEY = "quantscope.provenance"
 _MOST_CHARACTERS = 400
 _DIGEST = re.compile("[0-9a-f]{64}")
 _LABELS = {

@@ -24,6 +24,7 @@ from quantscope.model.onnx_file import OnnxFile
 from quantscope.model.pairing import Pairing, pair
 from quantscope.progress import Progress, silent
 from quantscope.run.capture import input_batches
+from quantscope.run.classifier import TORCH_SUFFIXES
 from quantscope.run.compare_graph import Detail, build_graph
 from quantscope.run.compare_results import Comparison, Uncompared
 from quantscope.run.compare_runtime import RuntimeReader
@@ -139,7 +140,7 @@ def compare(
 
 
 def _onnx_file(path: Path) -> OnnxFile:
-    if path.suffix in (".safetensors", ".pt", ".pt2"):
+    if path.suffix in TORCH_SUFFIXES:
         raise BadModelError(
             f"{path.name} is a PyTorch model; compare reads ONNX files: give its ONNX form"
         )

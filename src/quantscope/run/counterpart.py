@@ -5,9 +5,8 @@ from pathlib import Path
 
 from quantscope.errors import BadModelError
 from quantscope.model import Network, QuantTensor, load_onnx
+from quantscope.model.network import PROVENANCE_KEY
 from quantscope.zoo import bundled_models, find_model, float_model_of
-
-PROVENANCE_KEY = "quantscope.provenance"
 
 
 def known_float_model(network: Network, given: str | Path | None) -> Path | None:

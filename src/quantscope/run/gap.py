@@ -9,6 +9,7 @@ from quantscope.data import ImageSet
 from quantscope.errors import BadConfigError
 from quantscope.model.onnx_file import load_onnx
 from quantscope.progress import Progress, silent
+from quantscope.run.classifier import TORCH_SUFFIXES
 from quantscope.run.cpu import saturates_8bit_products
 from quantscope.run.evaluate import Evaluation, PairedDelta, evaluate, paired
 from quantscope.run.kernels import KernelMap, kernel_map
@@ -84,7 +85,7 @@ def kernel_gap(
 ) -> KernelGap:
     """Evaluate a quantized ONNX model in both executions."""
     path = find_model(model)
-    if path.suffix in (".safetensors", ".pt", ".pth", ".pt2"):
+    if path.suffix in TORCH_SUFFIXES:
         raise BadConfigError(
             f"{path.name} is a PyTorch model, which has only one execution here; "
             f"leave --execution out"

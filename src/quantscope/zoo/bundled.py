@@ -5,7 +5,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quantscope.errors import BadModelError, MissingExtraError
+from quantscope.errors import TORCH_INSTALL, BadModelError, MissingExtraError
 from quantscope.files import write_whole
 from quantscope.zoo.architecture import Weights, check_weights
 from quantscope.zoo.onnx_resnet8 import build_onnx
@@ -13,7 +13,6 @@ from quantscope.zoo.onnx_resnet8 import build_onnx
 if TYPE_CHECKING:
     from quantscope.zoo.torch_resnet8 import ResNet8
 
-TORCH_INSTALL = "pip install 'quantscope[torch]'"
 _BUNDLED = {
     "resnet8": "resnet8.onnx",
     "resnet8-int8": "resnet8-int8.onnx",
