@@ -4,15 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: play test test-slow bench lint format setup clean
+.PHONY: play test test-slow bench lint format setup browser clean
 
 play: setup
-	@$(BIN)/quantscope evaluate resnet8
+	@$(BIN)/quantscope play
 
-test: setup lint
+test: setup browser lint
 	$(BIN)/python -m pytest
 
-test-slow: setup
+test-slow: setup browser
 	$(BIN)/python -m pytest -m slow
 
 bench: setup
@@ -35,6 +35,10 @@ $(READY): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,dask,dev]'
 	@touch $(READY)
+
+# The playground is tested in a real Chromium: the one there is, or one that can be installed.
+browser: setup
+	@$(BIN)/python tools/find_browser.py
 
 clean:
 	rm -rf $(VENV)
