@@ -160,3 +160,12 @@ def test_no_command_shows_the_help_and_nothing_else() -> None:
     assert done.returncode == 2
     assert "Commands" in done.stdout + done.stderr
     assert "quantscope: ." not in done.stderr
+
+
+def test_a_reader_that_has_enough_is_no_failure() -> None:
+    command = [sys.executable, "-m", "quantscope", "inspect", "resnet8-int8", "--layer", "stem"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0

@@ -1,5 +1,6 @@
 """The command line: a thin face of the library, one module a command."""
 
+import os
 import sys
 
 import typer
@@ -66,6 +67,10 @@ def main() -> None:
     """Run a command. Bad input is one line on stderr and exit code 2, never a traceback."""
     try:
         code = app(standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has enough, as in `quantscope inspect m.onnx | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
     except QuantscopeError as error:
         messages.print(f"quantscope: {error}", markup=False)
         code = 2

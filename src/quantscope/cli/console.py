@@ -12,7 +12,13 @@ from rich.progress import Progress as Bar
 
 from quantscope.progress import Progress
 
-console = Console(highlight=False, soft_wrap=True)
+
+class _Output(Console):
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # `main` knows what it means; rich would call it a failure
+
+
+console = _Output(highlight=False, soft_wrap=True)
 messages = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
