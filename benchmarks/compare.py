@@ -15,20 +15,28 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.models import Pair, reference_pair
+
 COUNTS = (1000, 4000)
 ROUNDS = 3
-MODEL = "resnet8-uint8"
 PEER_BATCH = 100
 AIMS = {("sqnr", 1000): 4, ("sqnr", 4000): 8, ("full", 1000): 2, ("full", 4000): 4}
 
 
 def run(counts: tuple[int, ...] = COUNTS) -> None:
     """Every number comes from a process of its own, ours and the peer's in turn."""
-    print(f"comparison of {MODEL} with its float model, reference execution")
+    with tempfile.TemporaryDirectory() as folder:
+        pair = reference_pair(Path(folder), activations="uint8")
+        print(f"comparison of {pair.name}, with its float model, reference execution")
+        _report(pair, counts)
+
+
+def _report(pair: Pair, counts: tuple[int, ...]) -> None:
     peaks: dict[tuple[str, int], float] = {}
     for count in counts:
         rounds = [
-            {how: measure(how, count) for how in ("peer", "sqnr", "full")} for _ in range(ROUNDS)
+            {how: measure(how, count, pair) for how in ("peer", "sqnr", "full")}
+            for _ in range(ROUNDS)
         ]
         for how in ("sqnr", "full"):
             ratios = [r["peer"]["seconds"] / r[how]["seconds"] for r in rounds]
@@ -54,8 +62,9 @@ def run(counts: tuple[int, ...] = COUNTS) -> None:
         )
 
 
-def measure(how: str, images: int) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.compare", how, str(images)]
+def measure(how: str, images: int, pair: Pair) -> dict[str, float]:
+    models = str(pair.quantized), str(pair.float_model)
+    command = [sys.executable, "-m", "benchmarks.compare", how, str(images), *models]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{how} with {images} images failed: {done.stderr.strip()[-500:]}")
@@ -73,27 +82,25 @@ def _images(count: int) -> Any:
     return sample.select(np.arange(count) % len(sample))
 
 
-def _ours(detail: Any, count: int) -> None:
+def _ours(detail: Any, images: Any, quantized: str, float_model: str) -> None:
     from quantscope.run.compare import compare
 
-    compare(MODEL, _images(count), detail=detail)
+    compare(quantized, images, float_model=float_model, detail=detail)
 
 
-def _peer(count: int) -> None:
+def _peer(images: Any, *models: str) -> None:
     import numpy as np
     from onnxruntime.quantization import qdq_loss_debug as peer
 
-    from quantscope.zoo import bundled_models
-
-    images = _images(count).images
+    pixels = images.images
     with tempfile.TemporaryDirectory() as folder:
         found = []
-        for name in (MODEL, "resnet8"):
-            path = str(Path(folder) / f"{name}.onnx")
-            peer.modify_model_output_intermediate_tensors(str(bundled_models()[name]), path)
+        for model in models:
+            path = str(Path(folder) / Path(model).name)
+            peer.modify_model_output_intermediate_tensors(model, path)
             rows = (
-                {"input": images[start : start + PEER_BATCH].astype(np.float32)}
-                for start in range(0, count, PEER_BATCH)
+                {"input": pixels[start : start + PEER_BATCH].astype(np.float32)}
+                for start in range(0, len(pixels), PEER_BATCH)
             )
             found.append(peer.collect_activations(path, rows))
         matched = peer.create_activation_matching(*found)
@@ -109,14 +116,15 @@ def _status_mb(field: str) -> float:
     return int(line.split()[1]) / 1024
 
 
-def _measured(how: str, count: int) -> dict[str, float]:
-    def work(images: int) -> None:
-        _peer(images) if how == "peer" else _ours(how, images)
+def _measured(how: str, count: int, *models: str) -> dict[str, float]:
+    def work(images: Any) -> None:
+        _peer(images, *models) if how == "peer" else _ours(how, images, *models)
 
-    work(PEER_BATCH)  # what is loaded but once is not counted
+    images = _images(count)  # the caller's, whoever compares: not counted
+    work(_images(PEER_BATCH))  # nor what is loaded but once
     before = _status_mb("VmRSS")
     began, cpu_began = time.perf_counter(), time.process_time()
-    work(count)
+    work(images)
     return {
         "seconds": time.perf_counter() - began,
         "cpu_seconds": time.process_time() - cpu_began,
@@ -125,7 +133,7 @@ def _measured(how: str, count: int) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3 and sys.argv[1] in ("peer", "sqnr", "full"):
-        print(json.dumps(_measured(sys.argv[1], int(sys.argv[2]))))
+    if len(sys.argv) == 5 and sys.argv[1] in ("peer", "sqnr", "full"):
+        print(json.dumps(_measured(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])))
     else:
         run(tuple(map(int, sys.argv[1:])) or COUNTS)

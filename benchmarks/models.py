@@ -1,0 +1,42 @@
+"""The models that are measured: MLPerf Tiny's reference where it is at hand, else the bundled ones.
+
+The reference's Keras file is not part of the project; benchmarks look for it in ../shared and where
+QUANTSCOPE_REFERENCE says.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from quantscope.quantize import PtqConfig, quantize_onnx
+from quantscope.zoo import bundled_models, read_keras, write_onnx
+
+ROOT = Path(__file__).parent.parent
+KERAS = Path("mlperf-tiny") / "pretrainedResnet.h5"
+
+
+@dataclass(frozen=True)
+class Pair:
+    name: str
+    float_model: Path
+    quantized: Path
+
+
+def keras_file() -> Path | None:
+    named = os.environ.get("QUANTSCOPE_REFERENCE")
+    path = Path(named) if named else ROOT.parent / "shared" / KERAS
+    return path if path.is_file() else None
+
+
+def reference_pair(folder: Path, **choices: Any) -> Pair:
+    """The float reference and its quantized version, written to `folder`; per channel, MinMax."""
+    config = PtqConfig(**{"activations": "int8", "per_channel": True, **choices})
+    float_model, keras = folder / "reference.onnx", keras_file()
+    if keras is not None:
+        write_onnx(read_keras(keras), float_model)
+    name = "the MLPerf Tiny reference" if keras else "the bundled ResNet8 (no reference here)"
+    source = float_model if keras else bundled_models()["resnet8"]
+    quantized = folder / f"reference-{config.activations}.onnx"
+    quantize_onnx(source, quantized, config)
+    return Pair(f"{name}, {config.label()}", source, quantized)
