@@ -1,15 +1,27 @@
 """How every figure looks: one palette that colour-blind people can read, one type scale."""
 
 import io
-from typing import TYPE_CHECKING
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
 
+import matplotlib as mpl
+from matplotlib import font_manager
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import Colormap, LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+
+from quantscope.report.wording import elided, printable
 
 if TYPE_CHECKING:
     from matplotlib.text import Text
+
+ThemeName = Literal["light", "dark"]
 
 # Okabe and Ito's colours.
 BLACK = "#000000"
@@ -27,17 +39,98 @@ MARKERS = ("o", "D", "s", "^", "v", "P", "X")
 INK = "#1b1f24"
 FAINT = "#6b7280"
 GRID = "#e3e6ea"
+LIGHT_INK = "#e6e8eb"
+
+# The same quantity has the same colour in every figure. These have a contrast of 3 or more on
+# white and on the dark page, so both themes share them.
+FLOAT = "#7a8594"
+QUANTIZED = BLUE
+EDITED = GREEN
+ERROR = VERMILLION
+WEIGHTS = PURPLE
+GAIN, LOSS = BLUE, VERMILLION
+_SOURCES = {"inherited": "#a9b2bd", "weights": WEIGHTS, "rounding": SKY, "clipping": ORANGE}
+SOURCE_NAMES = {
+    "inherited": "inherited",
+    "weights": "weights and bias",
+    "rounding": "rounding",
+    "clipping": "clipping",
+    "kernel": "kernel",
+}
+"""The sources of an error, in the order in which they arise."""
+
 CHANGE = LinearSegmentedColormap.from_list("change", [VERMILLION, "#ffffff", BLUE])
 """Loss to gain; white is no change."""
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Colours that depend on the page behind. `paper` is the page's colour, for what covers ink;
+    `background` what a figure is filled with, "none" where the page shines through."""
+
+    ink: str
+    faint: str
+    grid: str
+    paper: str
+    background: str
+    sources: Mapping[str, str]
+    change: Colormap
+    """Loss, none, gain."""
+    amount: Colormap
+    """Nothing to much."""
+
+
+LIGHT = Theme(
+    ink=INK,
+    faint=FAINT,
+    grid=GRID,
+    paper="#ffffff",
+    background="#ffffff",
+    sources={**_SOURCES, "kernel": INK},
+    change=CHANGE,
+    amount=LinearSegmentedColormap.from_list("amount", ["#ffffff", "#9cc8e6", BLUE, "#003a5c"]),
+)
+DARK = Theme(
+    ink=LIGHT_INK,
+    faint="#9aa3ad",
+    grid="#30363d",
+    paper="#15181c",
+    background="none",
+    sources={**_SOURCES, "kernel": LIGHT_INK},
+    change=LinearSegmentedColormap.from_list("change_dark", [VERMILLION, "#22262c", BLUE]),
+    amount=LinearSegmentedColormap.from_list("amount_dark", ["#1d2126", "#0b4f78", BLUE, SKY]),
+)
+_THEMES: dict[ThemeName, Theme] = {"light": LIGHT, "dark": DARK}
 
 WIDTH_INCHES = 9.0
 SMALL, NORMAL, TITLE = 8.0, 9.0, 11.0
 DPI = 144
+_NOTE_CHARACTERS_AN_INCH = 15.5
 
 
-def new_figure(height: float, *, width: float = WIDTH_INCHES) -> Figure:
+class ThemedFigure(Figure):
+    """A figure that knows its theme, so that nothing drawn on it has to be told."""
+
+    theme: Theme = LIGHT
+
+
+def theme_of(artist: Artist) -> Theme:
+    """Of the figure that it is on; the light one for figures that were not made here."""
+    figure = artist if isinstance(artist, Figure) else artist.get_figure()
+    found = getattr(figure, "theme", LIGHT)
+    assert isinstance(found, Theme)
+    return found
+
+
+def new_figure(
+    height: float, *, width: float = WIDTH_INCHES, theme: ThemeName = "light"
+) -> ThemedFigure:
     """A figure of its own, that no global state knows of; sizes in inches."""
-    figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
+    chosen = _THEMES[theme]
+    figure = ThemedFigure(
+        figsize=(width, height), layout="constrained", facecolor=chosen.background
+    )
+    figure.theme = chosen
     FigureCanvasAgg(figure)
     engine = figure.get_layout_engine()
     assert engine is not None
@@ -47,23 +140,55 @@ def new_figure(height: float, *, width: float = WIDTH_INCHES) -> Figure:
 
 def dress(axes: Axes, *, title: str, x: str = "", y: str = "", grid: str | None = None) -> Axes:
     """Title to the left, thin frame, and a grid along the axis that is read ("x", "y" or both)."""
-    axes.set_title(title, loc="left", fontsize=TITLE, fontweight="bold", color=INK, pad=10)
-    axes.set_xlabel(x, fontsize=NORMAL, color=INK)
-    axes.set_ylabel(y, fontsize=NORMAL, color=INK)
-    axes.tick_params(labelsize=SMALL, colors=INK, length=3, width=0.6)
+    theme = theme_of(axes)
+    axes.set_facecolor(theme.background)
+    axes.set_title(title, loc="left", fontsize=TITLE, fontweight="bold", color=theme.ink, pad=10)
+    axes.set_xlabel(x, fontsize=NORMAL, color=theme.ink)
+    axes.set_ylabel(y, fontsize=NORMAL, color=theme.ink)
+    axes.tick_params(which="both", labelsize=SMALL, colors=theme.ink, length=3, width=0.6)
     for side, spine in axes.spines.items():
         spine.set_visible(side in ("left", "bottom"))
-        spine.set_color(FAINT)
+        spine.set_color(theme.faint)
         spine.set_linewidth(0.6)
     if grid is not None:
-        axes.grid(axis=grid, color=GRID, linewidth=0.8)  # type: ignore[arg-type]
+        axes.grid(axis=grid, color=theme.grid, linewidth=0.8)  # type: ignore[arg-type]
         axes.set_axisbelow(True)
     return axes
 
 
+def legend(place: Axes | Figure, **options: Any) -> Legend:
+    """A legend without a frame, in the figure's ink."""
+    settings = {"fontsize": SMALL, "frameon": False, "labelcolor": theme_of(place).ink, **options}
+    return place.legend(**settings)
+
+
 def note(figure: Figure, text: str) -> "Text":
-    """A line below everything: what the reader must know to read the figure right."""
-    return figure.supxlabel(text, x=0.01, ha="left", fontsize=SMALL, color=FAINT)
+    """Below everything: what the reader must know to read the figure right."""
+    folded = textwrap.fill(text, round(figure.get_figwidth() * _NOTE_CHARACTERS_AN_INCH))
+    faint = theme_of(figure).faint
+    return figure.supxlabel(folded, x=0.01, ha="left", fontsize=SMALL, color=faint)
+
+
+def nothing_to_show(title: str, why: str, *, theme: ThemeName = "light") -> Figure:
+    """A figure that says why it is empty."""
+    figure = new_figure(1.2, theme=theme)
+    axes = dress(figure.add_subplot(), title=title)
+    axes.set_axis_off()
+    axes.text(0, 0.8, textwrap.fill(why, 130), fontsize=NORMAL, color=figure.theme.faint, va="top")
+    return figure
+
+
+def plain(name: str, most: int = 28) -> str:
+    """A model's name as text of a figure: no mathematics, nothing that the font cannot draw."""
+    shown = "".join(
+        c if ord(c) in _drawable() else c.encode("unicode_escape").decode() for c in printable(name)
+    )
+    return elided(shown, most).replace("$", r"\$")
+
+
+@cache
+def _drawable() -> frozenset[int]:
+    return frozenset(font_manager.get_font(font_manager.findfont("DejaVu Sans")).get_charmap())
 
 
 def signed(value: float, form: str = "+g") -> str:
@@ -72,13 +197,21 @@ def signed(value: float, form: str = "+g") -> str:
     return "0" if float(text) == 0 else text.replace("-", "−")
 
 
-def ink_on(value: float, limit: float) -> str:
-    """Text that can be read on `CHANGE` at `value` of +-`limit`."""
-    return "white" if abs(value) > 0.6 * limit else INK
+def ink_on(value: float, limit: float, theme: Theme = LIGHT) -> str:
+    """Text that can be read on `change` at `value` of +-`limit`."""
+    return "white" if abs(value) > 0.6 * limit else theme.ink
 
 
 def png_bytes(figure: Figure) -> bytes:
     """The figure as a PNG; the same figure gives the same bytes."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def svg_bytes(figure: Figure) -> bytes:
+    """The figure as an SVG that needs no font; the same figure gives the same bytes."""
+    buffer = io.BytesIO()
+    with mpl.rc_context({"svg.fonttype": "path", "svg.hashsalt": "quantscope"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     return buffer.getvalue()

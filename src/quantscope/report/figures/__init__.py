@@ -1,0 +1,1 @@
+"""Results as matplotlib figures: pure functions, on the page's light or dark theme."""
