@@ -4,10 +4,7 @@ Both run in one graph that also reduces the statistics, so memory does not grow 
 no activation is carried into Python.
 """
 
-import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -32,6 +29,7 @@ from quantscope.run.compare_scores import ScoreKeeper
 from quantscope.run.compare_statistics import Accumulator
 from quantscope.run.compare_weights import compare_constants
 from quantscope.run.counterpart import known_float_model
+from quantscope.run.in_order import cores, in_order
 from quantscope.run.onnx_classifier import open_onnx
 from quantscope.run.sessions import Execution, reason_of, session_of
 from quantscope.zoo import find_model
@@ -98,7 +96,7 @@ def compare(
     accumulators = [Accumulator(probe) for probe in graph.probes]
     scores = ScoreKeeper(images, execution, probabilities=classifier.gives_probabilities)
 
-    def run(rows: Array) -> tuple[dict[str, Array], Array]:
+    def run(rows: Array, _: int) -> tuple[dict[str, Array], Array]:
         """What the graph gives, and the quantized model's scores."""
         if reader is None:
             values = _run(session, {graph.input: rows}, file.path.name)
@@ -109,15 +107,14 @@ def compare(
 
     batches = input_batches(classifier, images, batch or _batch(network))
     done = 0
-    with ThreadPoolExecutor(threads or _cores()) as pool:
-        for rows, count, (values, mine) in _in_order(pool, run, batches, ahead=threads or _cores()):
-            scores.add(values[graph.float_scores][:count], mine[:count])
-            for accumulator in accumulators:
-                probe = accumulator.probe
-                shape = values[probe.shape_output]
-                accumulator.add(values[probe.output], shape, rows, count)
-            done += count
-            progress("Comparing", done, len(images))
+    for rows, count, (values, mine) in in_order(run, batches, threads=threads or cores()):
+        scores.add(values[graph.float_scores][:count], mine[:count])
+        for accumulator in accumulators:
+            probe = accumulator.probe
+            shape = values[probe.shape_output]
+            accumulator.add(values[probe.output], shape, rows, count)
+        done += count
+        progress("Comparing", done, len(images))
     disturbed = reader.disturbed if reader is not None else None
     if disturbed is not None:
         accumulators = []
@@ -163,32 +160,6 @@ def _batch(network: Network) -> int:
     sizes = [prod(d for d in shape[1:] if isinstance(d, int)) for shape in shapes]
     fitting = _ACTIVATION_BYTES_A_BATCH // (4 * max(sizes, default=1) or 1)
     return int(np.clip(fitting, 1, _LARGEST_BATCH))
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _in_order(
-    pool: ThreadPoolExecutor,
-    run: Callable[[Array], tuple[dict[str, Array], Array]],
-    batches: Iterable[tuple[Array, int]],
-    *,
-    ahead: int,
-) -> Iterator[tuple[int, int, tuple[dict[str, Array], Array]]]:
-    """Rows, images and result of each batch; at most `ahead` more are at work or waiting.
-
-    The graph is hundreds of short operators: threads that share each of them would mostly wait for
-    one another, threads that take a batch each do not.
-    """
-    waiting: deque[tuple[int, int, Future[tuple[dict[str, Array], Array]]]] = deque()
-    for rows, count in batches:
-        waiting.append((len(rows), count, pool.submit(run, rows)))
-        if len(waiting) > ahead:
-            size, images, future = waiting.popleft()
-            yield size, images, future.result()
-    for size, images, future in waiting:
-        yield size, images, future.result()
 
 
 def _run(session: ort.InferenceSession, given: dict[str, Array], model: str) -> dict[str, Array]:
