@@ -1,0 +1,233 @@
+"""Scores of an edited model, running only what the edit can change.
+
+The edited graph is compared with the base's, value by value. From the latest value that is the same
+in both, and that everything after it depends on, only the rest is run; the base's activations there
+are kept. With graph optimizations off, a part of a graph computes what it computes in the whole. In
+runtime execution it is the graph that onnxruntime's optimizer wrote for the whole edited model that
+is compared and cut: the kernels are those of the whole model because they are its very nodes.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from quantscope.data import ImageSet
+from quantscope.errors import BadConfigError, BadDataError, BadModelError
+from quantscope.progress import Progress, silent
+from quantscope.run.capture import input_batches
+from quantscope.run.sessions import Execution, reason_of, session_of
+from quantscope.run.suffix_graph import Digest, ValueGraph, submodel
+from quantscope.run.suffix_kept import KeptValues, Known, Size
+from quantscope.run.suffix_open import executed_graph, input_facts
+
+Array = NDArray[Any]
+Scores = NDArray[np.floating]
+
+KEPT_BYTES = 512 << 20
+_ANSWERS = 32
+_NUMPY_TYPES = {
+    f"tensor({name})": is_float
+    for is_float, names in (
+        (True, ("float", "float16", "double")),
+        (False, ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "bool")),
+    )
+    for name in names
+}
+
+
+@dataclass(frozen=True)
+class SuffixRun:
+    """How the last answer was found.
+
+    `start` is the kept value that it was computed from, None where the images were. `executed` of
+    `nodes` operators ran; none where the scores were known already.
+    """
+
+    start: str | None
+    bytes_an_image: int
+    executed: int
+    nodes: int
+
+
+class SuffixRunner:
+    """Answers for edits of one base model on one set of images. For one thread at a time.
+
+    The edited model may be any model with the same input. It is compared with the base and with the
+    model before it, so that edits made on top of one another are cut late as well. At most
+    `kept_bytes` of activations are kept, those used longest ago going first; a cut takes at most
+    20 kB an image where the base is quantized, 64 kB where it is not. Models are not copied: do not
+    change the base, or the last edited one, in place.
+    """
+
+    def __init__(
+        self,
+        base: onnx.ModelProto,
+        images: ImageSet,
+        *,
+        execution: Execution = "reference",
+        int8_kernels: bool | None = None,
+        threads: int = 0,
+        batch: int | None = None,
+        kept_bytes: int = KEPT_BYTES,
+        name: str = "the model",
+    ) -> None:
+        if len(images) == 0:
+            raise BadDataError(f"{images.name} holds no images; give at least one")
+        if batch is not None and batch < 1:
+            raise BadConfigError(f"A batch holds at least one image, not {batch}")
+        self.images, self.execution, self.int8_kernels = images, execution, int8_kernels
+        self.threads, self.name = threads, name
+        self.last_run: SuffixRun | None = None
+        self._facts = input_facts(base, execution, name)
+        self._batch = self._facts.fixed_batch or batch or self._facts.default_batch()
+        self._base = Known(self.graph_of(base), self._sizes)
+        self._recent: Known | None = None
+        self._kept = KeptValues(kept_bytes)
+        self._base_scores: Scores | None = None
+        self._answers: OrderedDict[Digest, Scores] = OrderedDict()
+
+    def graph_of(self, edited: onnx.ModelProto) -> ValueGraph:
+        """What this execution runs for a model."""
+        return executed_graph(edited, self.execution, int8_kernels=self.int8_kernels)
+
+    @property
+    def base_graph(self) -> ValueGraph:
+        return self._base.graph
+
+    @property
+    def kept_bytes(self) -> int:
+        """Of activations, now."""
+        return self._kept.bytes
+
+    @property
+    def kept_bytes_an_image(self) -> dict[str, int]:
+        """Of each value of the base's graph that an edit can start from."""
+        return dict(self._base.keepable)
+
+    def base_scores(self, progress: Progress = silent) -> Scores:
+        """One row an image; computed once, keeping the values that edits will start from.
+
+        More of them than `kept_bytes` allows are kept one by one, when an edit asks for them.
+        """
+        if self._base_scores is None:
+            cuts = self._base.keepable
+            fits = sum(cuts.values()) * len(self.images) <= self._kept.limit
+            keep = list(cuts) if fits else []
+            self._base_scores = self._run_from(None, self._base.graph, keep, progress)
+        return self._base_scores
+
+    def scores(self, edited: onnx.ModelProto, progress: Progress = silent) -> Scores:
+        """Bit for bit those of a whole run of `edited`; one row an image, read-only."""
+        return self.scores_of(self.graph_of(edited), progress)
+
+    def scores_of(self, graph: ValueGraph, progress: Progress = silent) -> Scores:
+        """Of a model that `graph_of` was asked of."""
+        base_scores = self.base_scores(progress)
+        known = self._answers.get(graph.output_digest)
+        if graph.output_digest == self._base.graph.output_digest:
+            known = base_scores
+        if known is not None:
+            self.last_run = SuffixRun(None, 0, 0, len(graph.proto.graph.node))
+            return known
+        start = next((v for v in graph.chain if graph.digests[v] in self._kept), None)
+        latest = self._latest_cut(graph, before=start)
+        keep = [] if latest is None else [latest]
+        scores = self._run_from(start, graph, keep, progress)
+        self._recent = Known(graph, self._sizes)
+        self._answers[graph.output_digest] = scores
+        if len(self._answers) > _ANSWERS:
+            self._answers.popitem(last=False)
+        return scores
+
+    def _latest_cut(self, graph: ValueGraph, *, before: str | None) -> str | None:
+        """The latest value that a run could start from, if that is later than what is kept."""
+        for value in graph.chain[1:]:
+            if value == before:
+                break
+            for known in (self._base, self._recent):
+                size = None if known is None else known.size_of(graph.digests[value])
+                if size is not None and size * len(self.images) <= self._kept.limit:
+                    return value
+        return None
+
+    def _run_from(
+        self,
+        start: str | None,
+        graph: ValueGraph,
+        keep: Sequence[str],
+        progress: Progress,
+    ) -> Scores:
+        """The scores, from a kept value or from the images; the values `keep` are kept."""
+        kept = None if start is None else self._kept[graph.digests[start]]
+        ends = [graph.output, *keep]
+        part = submodel(graph, {start: kept[0].dtype} if start and kept else {}, ends)
+        session = session_of(part, "reference", threads=self.threads)
+        rows: list[Array] = []
+        found: dict[str, list[Array]] = {name: [] for name in keep}
+        done = 0
+        for given, size, count in self._batches(kept):
+            first, *others = self._run(session, ends, {start or graph.input: given})
+            rows.append(self._one_row_an_image(first, size)[:count])
+            for name, value in zip(keep, others, strict=True):
+                found[name].append(value)
+            done += count
+            progress("Evaluating", done, len(self.images))
+        for name, values in found.items():
+            self._kept.put(graph.digests[name], values)
+        size = sum(batch.nbytes for batch in kept or ()) // len(self.images)
+        self.last_run = SuffixRun(start, size, len(part.graph.node), len(graph.proto.graph.node))
+        scores = np.concatenate(rows)
+        scores.flags.writeable = False
+        return scores
+
+    def _batches(self, kept: Sequence[Array] | None) -> Iterator[tuple[Array, int, int]]:
+        """What to feed, how many rows it stands for, and how many of them are images.
+
+        The batches of a whole run: the order of a sum can depend on them.
+        """
+        if kept is None:
+            for rows, count in input_batches(self._facts, self.images, self._batch):
+                yield rows, len(rows), count
+            return
+        for number, values in enumerate(kept):
+            count = min(self._batch, len(self.images) - number * self._batch)
+            yield values, self._facts.fixed_batch or count, count
+
+    def _sizes(self, graph: ValueGraph, names: Sequence[str]) -> Mapping[str, Size]:
+        if not names:
+            return {}
+        session = session_of(submodel(graph, {}, names), "reference", threads=self.threads)
+        types = {value.name: value.type for value in session.get_outputs()}
+        asked = [name for name in names if types[name] in _NUMPY_TYPES]
+        few = self.images.select(range(min(2, len(self.images))))
+        rows, _ = next(input_batches(self._facts, few))
+        found = self._run(session, asked, {graph.input: rows})
+        return {
+            name: Size(-(-value.nbytes // len(rows)), _NUMPY_TYPES[types[name]])
+            for name, value in zip(asked, found, strict=True)
+        }
+
+    def _run(
+        self, session: ort.InferenceSession, ends: Sequence[str], feeds: Mapping[str, Array]
+    ) -> list[Array]:
+        try:
+            found: list[Array] = session.run(list(ends), dict(feeds))
+        except Exception as error:  # onnxruntime's exceptions share no base class of their own
+            raise BadModelError(f"{self.name} failed while running: {reason_of(error)}") from None
+        return found
+
+    def _one_row_an_image(self, scores: Array, images: int) -> Array:
+        if scores.ndim > 2 and scores[0].size == scores.shape[1]:  # [N,10,1,1], left by a pooling
+            scores = scores.reshape(len(scores), -1)
+        if scores.ndim != 2 or len(scores) != images:
+            raise BadModelError(
+                f"{self.name} is not a classifier: for {images} images its output has shape "
+                f"{list(scores.shape)}, expected [{images}, classes]"
+            )
+        return scores

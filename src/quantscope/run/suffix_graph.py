@@ -1,0 +1,219 @@
+"""What each value of a graph is a function of, and the values that everything goes through.
+
+Two values with the same digest are computed by the same operators, in the same way, from the same
+constants: with graph optimizations off, and the same input, they are equal bit for bit. Names do
+not count, so a graph that the optimizer wrote anew is compared as well as one that was edited.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import onnx
+from onnx import helper
+
+Digest = bytes
+Constant = onnx.TensorProto | onnx.SparseTensorProto
+
+_GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
+
+
+@dataclass(frozen=True, eq=False)
+class ValueGraph:
+    """A model of one input, of whose outputs the first counts.
+
+    `chain` are the values through which the output depends on the input and without any of which
+    it would not: the output first, the input last.
+    """
+
+    proto: onnx.ModelProto
+    input: str
+    output: str
+    digests: Mapping[str, Digest]
+    chain: tuple[str, ...]
+
+    @property
+    def output_digest(self) -> Digest:
+        return self.digests[self.output]
+
+    @cached_property
+    def makers(self) -> Mapping[str, onnx.NodeProto]:
+        return {name: node for node in self.proto.graph.node for name in node.output if name}
+
+    @cached_property
+    def structure(self) -> Digest:
+        """Of the output like its digest, but blind to the numbers in stored constants.
+
+        Where it is the same, the same operators run on tensors of the same types and shapes.
+        """
+        digests = _digests(self.proto, self.input, _of_shape)
+        return digests[self.output]
+
+
+def value_graph(proto: onnx.ModelProto) -> ValueGraph:
+    """The model is not copied, and must not change while the graph is used."""
+    graph = proto.graph
+    stored = {t.name for t in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
+    (fed,) = (value.name for value in graph.input if value.name not in stored)
+    output = graph.output[0].name
+    return ValueGraph(
+        proto=proto,
+        input=fed,
+        output=output,
+        digests=_digests(proto, fed, _of_constant),
+        chain=tuple(chain_of(graph.node, fed, [output])),
+    )
+
+
+def _digests(
+    proto: onnx.ModelProto, fed: str, of_constant: Callable[[Constant], Digest]
+) -> dict[str, Digest]:
+    graph = proto.graph
+    found: dict[str, Digest] = {t.name: of_constant(t) for t in graph.initializer}
+    found |= {t.values.name: of_constant(t) for t in graph.sparse_initializer}
+    kind = next(v.type.tensor_type.elem_type for v in graph.input if v.name == fed)
+    found[fed] = _hash(b"input", str(kind).encode())
+    found[""] = b""
+    functions = [part.SerializeToString(deterministic=True) for part in proto.functions]
+    versions = {o.domain or "ai.onnx": str(o.version).encode() for o in proto.opset_import}
+    for node in graph.node:
+        version = versions.get(node.domain or "ai.onnx", b"")
+        reads = [found[name] for name in read_by(node)]
+        whole = _hash(*functions, version, *_stated(node), *reads)
+        for place, name in enumerate(node.output):
+            if name:
+                found[name] = whole + place.to_bytes(4, "little")
+    return found
+
+
+def chain_of(nodes: Sequence[onnx.NodeProto], source: str, sinks: Sequence[str]) -> Iterator[str]:
+    """The values that lie on every way from `source` to each of the sinks, latest first.
+
+    A lone sink that depends on the source is among them; nothing is where no sink depends on it.
+    """
+    # Immediate dominators; an operator with several outputs is a vertex of its own.
+    above: dict[str | int, str | int | None] = {source: None}
+    depth: dict[str | int, int] = {source: 0}
+
+    def place(vertex: str | int, parents: Sequence[str | int]) -> None:
+        above[vertex] = nearest = _nearest_common(parents, above, depth)
+        depth[vertex] = depth[nearest] + 1
+
+    for number, node in enumerate(nodes):
+        parents = [name for name in read_by(node) if name in above]
+        if not parents:
+            continue
+        place(number, parents)
+        for name in node.output:
+            if name:
+                place(name, [number])
+    wanted = [name for name in sinks if name in above]
+    vertex: str | int | None = _nearest_common(wanted, above, depth) if wanted else None
+    while vertex is not None:
+        if isinstance(vertex, str):
+            yield vertex
+        vertex = above[vertex]
+
+
+def read_by(node: onnx.NodeProto) -> Iterator[str]:
+    """What an operator reads, in its order; after that what its subgraphs take from outside."""
+    yield from node.input
+    for attribute in node.attribute:
+        if attribute.type in _GRAPHS:
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _taken_from_outside(inner)
+
+
+def submodel(
+    graph: ValueGraph, starts: Mapping[str, np.dtype[np.generic]], ends: Sequence[str]
+) -> onnx.ModelProto:
+    """The part of the model between the values `starts`, its inputs, and `ends`, its outputs.
+
+    What the graph's own input feeds besides is left as it is, so it may be an input as well.
+    """
+    proto = graph.proto
+    nodes: list[onnx.NodeProto] = []
+    wanted = set(ends) - starts.keys()
+    for node in reversed(proto.graph.node):
+        if wanted.isdisjoint(node.output):
+            continue
+        nodes.append(node)
+        wanted |= {name for name in read_by(node) if name} - starts.keys()
+    part = onnx.ModelProto(ir_version=proto.ir_version)
+    part.opset_import.extend(proto.opset_import)
+    part.functions.extend(proto.functions)
+    part.graph.name = proto.graph.name or "part"
+    part.graph.node.extend(reversed(nodes))
+    part.graph.initializer.extend(t for t in proto.graph.initializer if t.name in wanted)
+    part.graph.sparse_initializer.extend(
+        t for t in proto.graph.sparse_initializer if t.values.name in wanted
+    )
+    part.graph.input.extend(v for v in proto.graph.input if v.name in wanted)
+    for name, dtype in starts.items():
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        part.graph.input.append(helper.make_tensor_value_info(name, kind, None))
+    known = {value.name: value for value in proto.graph.output}
+    for name in dict.fromkeys(ends):
+        part.graph.output.append(known.get(name) or helper.make_empty_tensor_value_info(name))
+    return part
+
+
+def _nearest_common(
+    vertices: Sequence[str | int],
+    above: Mapping[str | int, str | int | None],
+    depth: Mapping[str | int, int],
+) -> str | int:
+    nearest, *others = vertices
+    for other in others:
+        while nearest != other:
+            if depth[nearest] < depth[other]:
+                nearest, other = other, nearest  # noqa: PLW2901 -- the deeper one climbs
+            parent = above[nearest]
+            assert parent is not None, "all vertices hang below the source"
+            nearest = parent
+    return nearest
+
+
+def _taken_from_outside(graph: onnx.GraphProto) -> Iterator[str]:
+    own = {value.name for value in graph.input} | {t.name for t in graph.initializer}
+    own |= {t.values.name for t in graph.sparse_initializer}
+    for node in graph.node:
+        yield from (name for name in read_by(node) if name and name not in own)
+        own.update(node.output)
+    yield from (value.name for value in graph.output if value.name and value.name not in own)
+
+
+def _stated(node: onnx.NodeProto) -> list[bytes]:
+    attributes = sorted(node.attribute, key=lambda attribute: attribute.name)
+    optional = bytes(bool(name) for name in node.output)
+    return [
+        node.domain.encode(),
+        node.op_type.encode(),
+        optional,
+        *(attribute.SerializeToString(deterministic=True) for attribute in attributes),
+    ]
+
+
+def _of_constant(tensor: Constant) -> Digest:
+    if isinstance(tensor, onnx.SparseTensorProto):
+        return _hash(b"sparse", tensor.SerializeToString(deterministic=True))
+    if tensor.HasField("raw_data"):
+        return _hash(_of_shape(tensor), tensor.raw_data)
+    # Typed fields, or data beside the file. The same numbers written in two ways count as different
+    # ones, which costs time but is never wrong.
+    nameless = onnx.TensorProto()
+    nameless.CopyFrom(tensor)
+    nameless.ClearField("name")
+    return _hash(b"typed", nameless.SerializeToString(deterministic=True))
+
+
+def _of_shape(tensor: Constant) -> Digest:
+    dims, kind = tensor.dims, getattr(tensor, "data_type", 0)
+    return _hash(b"constant", f"{kind} {list(dims)}".encode())
+
+
+def _hash(*parts: bytes) -> Digest:
+    lengths = repr([len(part) for part in parts]).encode()
+    return hashlib.blake2b(b"".join([lengths, *parts]), digest_size=16).digest()

@@ -1,0 +1,88 @@
+"""Activations that are kept to start from, and how much of them may be."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quantscope.run.suffix_graph import Digest, ValueGraph
+
+Array = NDArray[Any]
+
+QUANTIZED_BYTES_AN_IMAGE = 20_000
+FLOAT_BYTES_AN_IMAGE = 65_536
+"""Where the model is not quantized, and where float values are needed beside the quantized."""
+
+
+class Size(NamedTuple):
+    bytes_an_image: int
+    is_float: bool
+
+
+Probe = Callable[[ValueGraph, Sequence[str]], Mapping[str, Size]]
+"""The sizes of those of these values that can be given out as arrays."""
+
+
+class KeptValues:
+    """Values by what they are a function of, batch by batch; those used longest ago go first."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.bytes = 0
+        self._values: OrderedDict[Digest, list[Array]] = OrderedDict()
+
+    def __contains__(self, digest: Digest) -> bool:
+        return digest in self._values
+
+    def __getitem__(self, digest: Digest) -> list[Array]:
+        self._values.move_to_end(digest)
+        return self._values[digest]
+
+    def put(self, digest: Digest, batches: list[Array]) -> None:
+        self.bytes += _bytes(batches) - _bytes(self._values.get(digest, []))
+        self._values[digest] = batches
+        self._values.move_to_end(digest)
+        while self.bytes > self.limit:
+            _, dropped = self._values.popitem(last=False)
+            self.bytes -= _bytes(dropped)
+
+
+class Known:
+    """The values of a model that ran, and which of them may be kept."""
+
+    def __init__(self, graph: ValueGraph, probe: Probe) -> None:
+        self.graph = graph
+        self._probe = probe
+        self._on_chain = {graph.digests[name] for name in graph.chain}
+
+    @cached_property
+    def keepable(self) -> dict[str, int]:
+        """Bytes an image, latest value first."""
+        graph = self.graph
+        # The integers before a DequantizeLinear say the same in a quarter of the bytes.
+        makers = graph.makers
+        names = [v for v in graph.chain[1:-1] if makers[v].op_type != "DequantizeLinear"]
+        quantizers = (n for n in graph.proto.graph.node if n.op_type == "QuantizeLinear")
+        quantized = {node.input[0] for node in quantizers}
+        found = {}
+        for name, size in self._probe(graph, names).items():
+            may_be_large = size.is_float and name not in quantized
+            limit = FLOAT_BYTES_AN_IMAGE if may_be_large else QUANTIZED_BYTES_AN_IMAGE
+            if size.bytes_an_image <= limit:
+                found[name] = size.bytes_an_image
+        return found
+
+    def size_of(self, digest: Digest) -> int | None:
+        """Bytes an image of a value that may be kept, else None."""
+        return self._by_digest.get(digest) if digest in self._on_chain else None
+
+    @cached_property
+    def _by_digest(self) -> dict[Digest, int]:
+        return {self.graph.digests[name]: size for name, size in self.keepable.items()}
+
+
+def _bytes(batches: Sequence[Array]) -> int:
+    return int(np.sum([batch.nbytes for batch in batches], dtype=np.int64))
