@@ -1,30 +1,10 @@
 """The float network's value for a place in a quantized one: by layer name, past a folded ReLU."""
 
-import json
-from pathlib import Path
-
 from quantscope.errors import BadModelError
-from quantscope.model import Network, QuantTensor, load_onnx
-from quantscope.model.network import PROVENANCE_KEY
-from quantscope.zoo import bundled_models, find_model, float_model_of
+from quantscope.model import Network, QuantTensor
+from quantscope.zoo import known_float_model
 
-
-def known_float_model(network: Network, given: str | Path | None) -> Path | None:
-    """The given float model, or the bundled one that the quantized one was made from."""
-    if given is not None:
-        return find_model(given)
-    bundled = float_model_of(network.path)
-    if bundled is not None:
-        return bundled
-    try:
-        facts = json.loads(network.metadata.get(PROVENANCE_KEY, "{}"))
-    except ValueError:
-        return None
-    digest = facts.get("float_model_digest") if isinstance(facts, dict) else None
-    for path in bundled_models().values():
-        if path.suffix == ".onnx" and path.exists() and load_onnx(path).digest == digest:
-            return path
-    return None
+__all__ = ["float_tensor_of", "known_float_model"]
 
 
 def float_tensor_of(float_network: Network, layer: str, output: QuantTensor | None) -> str:

@@ -13,6 +13,7 @@ from quantscope.zoo.bundled import (
     write_onnx,
     write_safetensors,
 )
+from quantscope.zoo.float_original import known_float_model
 from quantscope.zoo.keras import read_keras
 from quantscope.zoo.onnx_resnet8 import build_onnx
 
@@ -26,6 +27,7 @@ __all__ = [
     "check_weights",
     "find_model",
     "float_model_of",
+    "known_float_model",
     "read_keras",
     "read_safetensors",
     "write_onnx",

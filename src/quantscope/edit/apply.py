@@ -1,0 +1,181 @@
+"""Edits applied to a quantized ONNX model. The model and its file stay as they are."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from quantscope.arithmetic.params import QuantParams
+from quantscope.edit.applied import Applied, Change, ChangeKind, EditWarning, set_provenance
+from quantscope.edit.biases import BiasOutcome, is_derived, stored
+from quantscope.edit.clips import FoldedClip, folded_clips, warnings_for
+from quantscope.edit.edits import Edit
+from quantscope.edit.floats import FloatValues
+from quantscope.edit.lift import lift_to_qdq
+from quantscope.edit.outcome import Outcome, resolve
+from quantscope.edit.plan import Plan, make_plan
+from quantscope.edit.wiring import Graph, Wiring, wire
+from quantscope.edit.write import written
+from quantscope.errors import BadConfigError, BadModelError
+from quantscope.model import Network, OnnxFile, Pairing, load_onnx, pair, read_onnx
+from quantscope.model.onnx_file import DEFAULT_DOMAINS
+from quantscope.zoo import find_model, known_float_model
+
+LIFTED = "The file is QOperator; it was stated as QDQ first, and edits are made there"
+
+
+def apply(
+    model: str | Path | OnnxFile, edits: Sequence[Edit], *, float_model: str | Path | None = None
+) -> Applied:
+    """The model with these edits; see `Editor`, which is quicker for more than one list."""
+    return Editor(model, float_model=float_model).apply(edits)
+
+
+class Editor:
+    """A quantized model opened once, with the float model it was made from, for many edit lists.
+
+    Without `float_model` the known one is taken, if there is any; without one, integers are rounded
+    from what the file's own integers stand for, and a note says so. Edits act in their order; see
+    `quantscope.edit.plan` for what that means.
+    """
+
+    def __init__(self, model: str | Path | OnnxFile, float_model: str | Path | None = None) -> None:
+        file = model if isinstance(model, OnnxFile) else load_onnx(find_model(model))
+        if file.format == "float":
+            raise BadModelError(
+                f"{file.path} is not quantized: it has no parameters to edit; "
+                f"make a quantized model of it with: quantscope quantize {file.path}"
+            )
+        self.file = file
+        self.network: Network = read_onnx(file)
+        self.lifted = file.format != "qdq"
+        proto = file.load_proto()
+        if self.lifted:
+            proto = lift_to_qdq(proto)
+        self._opset = next(o.version for o in proto.opset_import if o.domain in DEFAULT_DOMAINS)
+        graph = Graph(proto)
+        # The file's format decides how its layers are named; lifted, they keep those names.
+        self._network = read_onnx(replace(file, hollow=proto)) if self.lifted else self.network
+        self._wiring: Wiring = wire(graph, self._network)
+        self.float_path = known_float_model(self.network, float_model)
+        self.float_network = None if self.float_path is None else read_onnx(self.float_path)
+        self.pairing: Pairing | None = self._paired(must=float_model is not None)
+        self._floats = FloatValues(graph, self.pairing)
+
+    @cached_property
+    def base(self) -> onnx.ModelProto:
+        """The model as QDQ, unedited."""
+        return self.apply([]).proto
+
+    @cached_property
+    def clips(self) -> dict[str, tuple[FoldedClip, ...]]:
+        """By tensor: the ReLUs and Clips that its quantizer does the work of."""
+        floats = self.float_network if self.pairing else None
+        graph = Graph(load_onnx(floats.path).hollow) if floats else None
+        return folded_clips(self._network, self.pairing, floats, graph)
+
+    def apply(self, edits: Sequence[Edit]) -> Applied:
+        edits = tuple(edits)
+        plan = make_plan(self._wiring, self._network, edits)
+        outcome = resolve(plan, self._wiring, self._network, self._floats)
+        proto = written(self._wiring, outcome, self.clips, opset=self._opset)
+        if edits or self.lifted:
+            set_provenance(
+                proto,
+                base_digest=self.file.digest,
+                edits=edits,
+                lifted=self.lifted,
+                float_digest=self.pairing.float_digest if self.pairing else None,
+            )
+        changes = tuple(self._changes(plan, outcome))
+        notes = [*([LIFTED] if self.lifted else []), *outcome.notes]
+        notes += self._clip_notes(plan)
+        notes += self._bias_notes(outcome)
+        if edits and not changes:
+            notes.append("The edits leave the model as it is")
+        return Applied(
+            proto=proto,
+            base_digest=self.file.digest,
+            edits=edits,
+            changes=changes,
+            warnings=tuple(self._warnings(outcome)),
+            notes=tuple(notes),
+            lifted=self.lifted,
+            sources=tuple(p for p in (self.file.path, self.float_path) if p is not None),
+        )
+
+    def _paired(self, *, must: bool) -> Pairing | None:
+        if self.float_network is None:
+            return None
+        try:
+            return pair(self.float_network, self.network)
+        except BadModelError:
+            if must:
+                raise
+            return None
+
+    def _changes(self, plan: Plan, outcome: Outcome) -> Iterator[Change]:
+        for each in outcome.tensors:
+            tensor = each.tensor
+            if each.params == tensor.params and not each.integers_changed:
+                continue
+            kind: ChangeKind = "edit" if tensor.name in plan.named else "shared"
+            yield Change(
+                tensor.name, tensor.role, kind, tensor.params, each.params, each.integers_changed
+            )
+        by_name: dict[str, BiasOutcome] = {}
+        for bias in outcome.biases:
+            by_name.setdefault(bias.site.name, bias)
+        for name, bias in by_name.items():
+            shown = self._wiring.tensors.get(name)
+            scale, old = stored(bias.site, self._wiring)
+            changed = 0 if bias.integers is None else int(np.count_nonzero(bias.integers != old))
+            if bias.real is None and not changed and np.array_equal(scale, bias.scale):  # type: ignore[arg-type]
+                continue
+            yield Change(
+                tensor=name,
+                role="bias",
+                kind="edit" if name in plan.named else "bias follows",
+                before=shown.params if shown else _bias_params(scale),
+                after=None if bias.scale is None else _bias_params(bias.scale),
+                integers_changed=changed,
+            )
+
+    def _warnings(self, outcome: Outcome) -> Iterator[EditWarning]:
+        for each in outcome.tensors:
+            name = each.tensor.name
+            if each.params is not None:
+                for text in warnings_for(each.tensor, self.clips.get(name, ()), each.params):
+                    yield EditWarning(name, text)
+
+    def _clip_notes(self, plan: Plan) -> Iterator[str]:
+        for name in (n for n in self._wiring.tensors if n in plan.off and n in self.clips):
+            clips = self.clips[name]
+            text = " and a ".join(clip.text for clip in clips)
+            if all(clip.certain for clip in clips):
+                yield f"The {text} that the quantizer of {name} replaced is put back"
+            else:
+                yield (
+                    f"The quantizer of {name} clips negatives; no float model says whether it "
+                    f"replaced a ReLU, and one is put in its place"
+                )
+
+    def _bias_notes(self, outcome: Outcome) -> Iterator[str]:
+        for bias in outcome.biases:
+            site = bias.site
+            if bias.scale is not None and not is_derived(site, self._wiring):
+                yield (
+                    f"The file's scale of {site.name} is not that of {site.x} times that of "
+                    f"{site.w}, as integer kernels take it to be; it is now"
+                )
+
+
+def _bias_params(scale: np.ndarray) -> QuantParams | None:
+    """None for a scale that is too small to show."""
+    try:
+        return QuantParams(scale, None, "int32", axis=0 if scale.ndim else None)
+    except BadConfigError:
+        return None

@@ -1,0 +1,148 @@
+"""Biases count in steps of input scale times weight scale, whatever an edit makes of the two."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quantscope.edit.floats import FloatValues
+from quantscope.edit.integers import with_edits
+from quantscope.edit.plan import Plan
+from quantscope.edit.wiring import BiasSite, Wiring
+from quantscope.errors import BadConfigError
+
+Array = NDArray[Any]
+
+_LARGEST = 2**31 - 1
+_TINY = float(np.finfo(np.float32).tiny)
+
+
+@dataclass(frozen=True)
+class BiasOutcome:
+    """What a layer's bias becomes: integers with their scale, or real values."""
+
+    site: BiasSite
+    scale: Array | None
+    integers: Array | None
+    real: Array | None
+
+
+def bias_outcomes(
+    plan: Plan,
+    wiring: Wiring,
+    floats: FloatValues,
+    note: Callable[[str], None],
+) -> Iterator[BiasOutcome]:
+    """For every bias that an edit reaches, one way or the other."""
+    for site in wiring.bias_sites:
+        if plan.off & {site.name, site.x, site.w}:
+            yield BiasOutcome(site, None, None, _float_bias(site, wiring, floats))
+            continue
+        scale = product(site, wiring, plan)
+        moved = scale != product(site, wiring, Plan())
+        stored_scale, integers = stored(site, wiring)
+        if moved.any():
+            integers = _derived(site, wiring, floats, plan, scale, moved)
+        edits = plan.integers.get(site.name, [])
+        if edits:
+            integers = with_edits(integers, "int32", edits, axis=0, note=note)
+        if moved.any() or edits:
+            same_size = scale.size == stored_scale.size
+            shaped = scale.reshape(stored_scale.shape) if same_size else scale
+            yield BiasOutcome(site, shaped if moved.any() else stored_scale, integers, None)
+
+
+def product(site: BiasSite, wiring: Wiring, plan: Plan) -> Array:
+    """The scale that the bias must have, in float32 as onnxruntime's quantizer multiplies."""
+    x, w = (plan.params_of(wiring.tensors[name]).scale for name in (site.x, site.w))
+    with np.errstate(over="ignore", under="ignore"):
+        found = np.float32(site.factor) * x.astype(np.float32) * w.astype(np.float32).reshape(-1)
+    return np.asarray(found, np.float32)
+
+
+def stored(site: BiasSite, wiring: Wiring) -> tuple[Array, Array]:
+    """Scale and integers as the unedited graph has them."""
+    node = wiring.graph.node(site.dequantize)
+    scale, integers = wiring.graph.array(node.input[1]), wiring.graph.array(node.input[0])
+    assert scale is not None and integers is not None
+    return scale, integers
+
+
+def is_derived(site: BiasSite, wiring: Wiring) -> bool:
+    """Whether the file keeps the rule itself, but for rounding."""
+    scale, _ = stored(site, wiring)
+    return bool(np.allclose(scale.reshape(-1), product(site, wiring, Plan()), rtol=1e-4, atol=0))
+
+
+def _float_bias(site: BiasSite, wiring: Wiring, floats: FloatValues) -> Array:
+    scale, integers = stored(site, wiring)
+    return floats.named(
+        site.name, lambda: np.asarray(integers * scale.astype(np.float32), np.float32)
+    )
+
+
+def _derived(
+    site: BiasSite,
+    wiring: Wiring,
+    floats: FloatValues,
+    plan: Plan,
+    scale: Array,
+    moved: Array,
+) -> Array:
+    real = _float_bias(site, wiring, floats).astype(np.float32)
+    old_scale, old = stored(site, wiring)
+    _check(site, wiring, plan, real, scale, old_scale)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        fresh = np.rint((real / scale).astype(np.float64)).astype(np.int32)
+    if is_derived(site, wiring):  # channels whose scale stays keep their integers
+        fresh = np.where(np.broadcast_to(moved, old.shape), fresh, old)
+    return fresh
+
+
+def _check(
+    site: BiasSite, wiring: Wiring, plan: Plan, real: Array, scale: Array, old_scale: Array
+) -> None:
+    wide = np.broadcast_to(scale, real.shape).ravel()
+    # onnxruntime itself writes a denormal scale for a channel whose weights are all but zero.
+    was_tiny = np.broadcast_to(old_scale.reshape(-1) < _TINY, real.shape).ravel()
+    no_scale = ~np.isfinite(wide) | (wide <= 0) | ((wide < _TINY) & ~was_tiny)
+    bad = no_scale | ~_fits(real.ravel(), wide)
+    if not bad.any():
+        return
+    by_input = site.x in plan.params
+    name = site.x if by_input else site.w
+    other = plan.params_of(wiring.tensors[site.w if by_input else site.x]).scale
+    rest = np.broadcast_to(np.float32(site.factor) * other.astype(np.float32), real.shape).ravel()
+    needed = np.maximum(np.abs(real.ravel()) / _LARGEST, _TINY) / rest.astype(np.float64)
+    channel = int(np.argmax(np.where(bad, needed, -1)))
+    if not np.isfinite(wide[channel]):
+        raise BadConfigError(
+            f"The bias of {site.layer} would have no finite scale in channel {channel}: "
+            f"the scale of {name} is too large"
+        )
+    legal = _smallest(float(needed[channel]), real.ravel()[channel], rest[channel])
+    where = "" if by_input or other.size else f" in channel {channel}"
+    raise BadConfigError(
+        f"The bias of {site.layer} would leave int32 in channel {channel}: "
+        f"{real.ravel()[channel]:g} in steps of {wide[channel]:.3g}; "
+        f"the smallest legal scale of {name}{where} is {legal:.9g}"
+    )
+
+
+def _fits(real: Array, scale: Array) -> Array:
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        steps = np.rint((real / scale).astype(np.float64))
+    return np.asarray(np.abs(steps) <= _LARGEST)
+
+
+def _smallest(start: float, real: np.float32, rest: np.float32) -> float:
+    """The first float32 from `start` on that, times `rest`, is a legal scale."""
+    legal = np.float32(start)
+    while True:
+        with np.errstate(under="ignore"):
+            scale = np.asarray([legal * rest], np.float32)
+        if scale[0] >= _TINY and _fits(np.asarray([real]), scale)[0]:
+            return float(legal)
+        legal = np.nextafter(legal, np.float32(np.inf))

@@ -1,0 +1,93 @@
+"""What a plan makes of each tensor: parameters, integers or plain float values."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quantscope.arithmetic.params import QuantParams
+from quantscope.edit.biases import BiasOutcome, bias_outcomes
+from quantscope.edit.floats import FloatValues
+from quantscope.edit.integers import rounded_anew, with_edits
+from quantscope.edit.plan import Plan
+from quantscope.edit.targets import channel_axis
+from quantscope.edit.wiring import Wiring
+from quantscope.model import Network, QuantTensor
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class TensorOutcome:
+    """`params` None: not quantized any more. `integers` and `real` are the new values of a
+    constant, None where it keeps those it has and where there is no constant. `set_by_hand`: they
+    are not what rounding gives.
+    """
+
+    tensor: QuantTensor
+    params: QuantParams | None
+    integers: Array | None = None
+    real: Array | None = None
+    integers_changed: int = 0
+    set_by_hand: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All that may differ from the unedited model; biases by the layer that adds them."""
+
+    tensors: tuple[TensorOutcome, ...]
+    biases: tuple[BiasOutcome, ...]
+    notes: tuple[str, ...]
+
+
+def resolve(plan: Plan, wiring: Wiring, network: Network, floats: FloatValues) -> Outcome:
+    notes = list(plan.notes)
+    biases = tuple(bias_outcomes(plan, wiring, floats, notes.append))
+    derived = {site.name for site in wiring.bias_sites}
+    reached = {*plan.params, *plan.off, *plan.integers} - derived
+    tensors = tuple(
+        _outcome(plan, network, floats, tensor, notes)
+        for name, tensor in wiring.tensors.items()
+        if name in reached
+    )
+    notes += floats.notes(_rounded(tensors, biases))
+    return Outcome(tensors, biases, tuple(dict.fromkeys(notes)))
+
+
+def _outcome(
+    plan: Plan, network: Network, floats: FloatValues, tensor: QuantTensor, notes: list[str]
+) -> TensorOutcome:
+    is_off = tensor.name in plan.off
+    params = plan.params_of(tensor)
+    if not tensor.has_data:
+        return TensorOutcome(tensor, None if is_off else params)
+    if is_off:
+        return TensorOutcome(tensor, None, real=floats.of(tensor))
+    old = tensor.integers()
+    new = old
+    if params != tensor.params:
+        new = rounded_anew(old, tensor.params, params, floats.of(tensor))
+    if tensor.name in plan.integers:
+        axis = channel_axis(network, tensor)
+        edits = plan.integers[tensor.name]
+        new = with_edits(new, params.dtype, edits, axis=axis, note=notes.append)
+    changed = 0 if new is old else int(np.count_nonzero(new != old))
+    return TensorOutcome(
+        tensor,
+        params,
+        new if changed else None,
+        integers_changed=changed,
+        set_by_hand=tensor.name in plan.integers,
+    )
+
+
+def _rounded(tensors: tuple[TensorOutcome, ...], biases: tuple[BiasOutcome, ...]) -> Iterator[str]:
+    """Constants whose float values were asked for."""
+    for each in tensors:
+        if each.real is not None or (each.tensor.has_data and each.params != each.tensor.params):
+            yield each.tensor.name
+    for bias in biases:
+        yield bias.site.name

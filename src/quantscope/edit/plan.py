@@ -1,0 +1,229 @@
+"""Edits, in their order, as what each tensor shall be. Nothing of a model is written here.
+
+Each edit acts on what those before it have left: a factor multiplies the scale that is there by
+then, and of two edits of one thing the later one counts. `Off` keeps the parameters, so that `On`
+finds them again, edits made in between included. Integer edits are done last, in their order, on
+the integers that the final scale and zero-point give: they survive any other edit but `Off`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from quantscope.arithmetic.params import QuantParams
+from quantscope.edit.describe import describe
+from quantscope.edit.edits import (
+    Edit,
+    FlipBit,
+    Off,
+    OffRole,
+    On,
+    OnRole,
+    SetChannel,
+    SetInteger,
+    SetRange,
+    SetScale,
+    SetZeroPoint,
+)
+from quantscope.edit.integers import IntegerEdit
+from quantscope.edit.settings import with_range, with_scale, with_zero_point
+from quantscope.edit.targets import channel_axis, find_target, find_tensor
+from quantscope.edit.wiring import Wiring
+from quantscope.errors import BadConfigError, BadModelError
+from quantscope.model import Network, QuantTensor
+from quantscope.model.quantized_values import MOVES_INTEGERS
+
+_ROLES = {"weights": ("weight", "bias"), "activations": ("activation",)}
+_QDQ = ("QuantizeLinear", "DequantizeLinear", "Constant")
+
+
+@dataclass
+class Plan:
+    """What is asked of each tensor: only those that an edit reached are in it.
+
+    `named` are the tensors that an edit names, the others moved along.
+    """
+
+    params: dict[str, QuantParams] = field(default_factory=dict)
+    off: set[str] = field(default_factory=set)
+    integers: dict[str, list[IntegerEdit]] = field(default_factory=dict)
+    named: set[str] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+
+    def params_of(self, tensor: QuantTensor) -> QuantParams:
+        return self.params.get(tensor.name, tensor.params)
+
+
+def make_plan(wiring: Wiring, network: Network, edits: Sequence[Edit]) -> Plan:
+    plan = Plan()
+    for edit in edits:
+        before = dict(plan.params), set(plan.off)
+        _add(plan, wiring, network, edit)
+        if not isinstance(edit, IntegerEdit) and before == (plan.params, plan.off):
+            plan.notes.append(f"Changes nothing, it is so already: {describe(edit)}")
+    for name in sorted(plan.named & plan.off & {*plan.params, *plan.integers}):
+        plan.notes.append(f"{name} is switched off, so its other edits have no effect")
+    return plan
+
+
+def _add(plan: Plan, wiring: Wiring, network: Network, edit: Edit) -> None:
+    match edit:
+        case SetScale(name):
+            tensor = _with_own_scale(wiring, network, name)
+            params = with_scale(tensor, plan.params_of(tensor), edit)
+            _move(plan, wiring, tensor, params)
+        case SetZeroPoint(name):
+            tensor = _with_own_scale(wiring, network, name)
+            params = with_zero_point(tensor, plan.params_of(tensor), edit)
+            _move(plan, wiring, tensor, params)
+        case SetRange(name, lo, hi):
+            tensor = _with_own_scale(wiring, network, name)
+            params = with_range(tensor, plan.params_of(tensor), edit)
+            _move(plan, wiring, tensor, params)
+            _note_range(plan, tensor, params, lo, hi)
+        case SetInteger() | SetChannel() | FlipBit():
+            tensor = _editable(wiring, find_tensor(network, edit.tensor))
+            check_integer_edit(network, tensor, edit)
+            plan.named.add(tensor.name)
+            plan.integers.setdefault(tensor.name, []).append(edit)
+        case Off(target):
+            parts = find_target(network, target)
+            plan.named.update(part.name for part in parts)
+            _switch(plan, wiring, parts, off=True)
+        case On(target):
+            parts = find_target(network, target)
+            _switch(plan, wiring, parts, off=False)
+        case OffRole(role) | OnRole(role):
+            parts = tuple(t for t in network.tensors if t.role in _ROLES[role])
+            if isinstance(edit, OffRole):
+                plan.named.update(part.name for part in parts)
+            _switch(plan, wiring, parts, off=isinstance(edit, OffRole))
+
+
+def _move(plan: Plan, wiring: Wiring, tensor: QuantTensor, params: QuantParams) -> None:
+    """Give the tensor these parameters, and all that share them what they share."""
+    plan.named.add(tensor.name)
+    moved = {tensor.name: params}
+    with_zero = set(wiring.zero_point_mates[tensor.name])
+    for name in wiring.scale_mates[tensor.name]:
+        mate = wiring.tensors[name]
+        own = plan.params_of(mate)
+        moved[name] = QuantParams(
+            params.scale.reshape(own.scale.shape),
+            params.zero_point.reshape(own.scale.shape) if name in with_zero else own.zero_point,
+            own.dtype,
+            axis=own.axis,
+            block_size=own.block_size,
+        )
+    for name, new in moved.items():
+        if new == wiring.tensors[name].params:
+            plan.params.pop(name, None)
+        else:
+            plan.params[name] = new
+
+
+def _note_range(plan: Plan, tensor: QuantTensor, params: QuantParams, lo: float, hi: float) -> None:
+    low, high = (float(end.flat[0]) for end in params.representable_range)
+    step = float(params.step.flat[0])
+    if low < lo - step or high > hi + step:
+        plan.notes.append(
+            f"{tensor.name} has zero-point {params.zero_point.flat[0]} and keeps it, so the range "
+            f"[{lo:g}, {hi:g}] became [{low:g}, {high:g}]"
+        )
+
+
+def _switch(plan: Plan, wiring: Wiring, parts: Sequence[QuantTensor], *, off: bool) -> None:
+    for part in parts:
+        group = (part.name, *wiring.value_mates[part.name])
+        if off:
+            for name in group:
+                _check_can_be_off(wiring, wiring.tensors[name])
+            plan.off.update(group)
+        else:
+            plan.off.difference_update(group)
+
+
+def _with_own_scale(wiring: Wiring, network: Network, name: str) -> QuantTensor:
+    tensor = _editable(wiring, find_tensor(network, name))
+    site = next((site for site in wiring.bias_sites if site.name == tensor.name), None)
+    if site is not None:
+        raise BadConfigError(
+            f"{tensor.name} has no scale of its own: it counts in steps of {site.x} times "
+            f"{site.w}; change one of those"
+        )
+    return tensor
+
+
+def _editable(wiring: Wiring, tensor: QuantTensor) -> QuantTensor:
+    graph = wiring.graph
+    for name in tensor.integer_names:
+        nodes = [graph.node(index) for index in graph.readers.get(name, ())]
+        maker = graph.maker(name)
+        for node in (*nodes, *([] if maker is None else [maker])):
+            if node.op_type not in _QDQ and node.op_type not in MOVES_INTEGERS:
+                raise BadModelError(
+                    f"{tensor.name} cannot be edited: {node.op_type} "
+                    f"{node.name!r} computes with its integers and has no form in QDQ"
+                )
+    return tensor
+
+
+def _check_can_be_off(wiring: Wiring, tensor: QuantTensor) -> None:
+    graph = wiring.graph
+    _editable(wiring, tensor)
+    if any(name in graph.outputs for name in tensor.integer_names):
+        raise BadModelError(
+            f"{tensor.name} cannot be switched off: the model gives its integers as an output"
+        )
+    given = graph.inputs - graph.initializers.keys()
+    if not given.isdisjoint(tensor.integer_names):
+        raise BadModelError(
+            f"{tensor.name} cannot be switched off: it comes into the model as "
+            f"{tensor.params.dtype}"
+        )
+
+
+def check_integer_edit(network: Network, tensor: QuantTensor, edit: IntegerEdit) -> None:
+    if not tensor.has_data or tensor.shape is None:
+        raise BadConfigError(
+            f"{tensor.name} has no stored integers to set: it is computed when the model runs"
+        )
+    shape = tuple(int(dim) for dim in tensor.shape if isinstance(dim, int))
+    if isinstance(edit, SetChannel):
+        axis = channel_axis(network, tensor)
+        if not 0 <= edit.channel < shape[axis]:
+            raise BadConfigError(
+                f"{tensor.name} has no channel {edit.channel}; give one from 0 to {shape[axis] - 1}"
+            )
+        size = int(np.prod(shape)) // shape[axis]
+        values = edit.values if isinstance(edit.values, tuple) else (edit.values,)
+        if isinstance(edit.values, tuple) and len(values) != size:
+            raise BadConfigError(
+                f"{len(values)} integers are given for channel {edit.channel} of {tensor.name}, "
+                f"which has {size}"
+            )
+        for value in values:
+            _check_fits(tensor, value)
+        return
+    in_range = (0 <= place < size for place, size in zip(edit.index, shape, strict=False))
+    if len(edit.index) != len(shape) or not all(in_range):
+        raise BadConfigError(
+            f"{tensor.name} has no element {list(edit.index)}; its shape is {list(shape)}"
+        )
+    if isinstance(edit, SetInteger):
+        _check_fits(tensor, edit.value)
+    elif not 0 <= edit.bit < tensor.params.bits or not tensor.params.is_integer:
+        raise BadConfigError(
+            f"{tensor.params.dtype} of {tensor.name} has no bit {edit.bit}; "
+            f"give one from 0 to {tensor.params.bits - 1}"
+        )
+
+
+def _check_fits(tensor: QuantTensor, value: int) -> None:
+    params = tensor.params
+    if not params.qmin <= value <= params.qmax:
+        raise BadConfigError(
+            f"{value} does not fit {params.dtype} of {tensor.name}; "
+            f"give an integer from {params.qmin} to {params.qmax}"
+        )

@@ -1,0 +1,155 @@
+"""New parameters for a quantized tensor, or one line that says why not."""
+
+import math
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from quantscope.arithmetic.affine import params_from_range
+from quantscope.arithmetic.params import QuantParams
+from quantscope.edit.edits import SetRange, SetScale, SetZeroPoint
+from quantscope.errors import BadConfigError
+from quantscope.model import QuantTensor
+
+Array = NDArray[Any]
+
+
+def with_scale(tensor: QuantTensor, params: QuantParams, edit: SetScale) -> QuantParams:
+    if (edit.scale is None) == (edit.factor is None):
+        raise BadConfigError(
+            f"The scale of {tensor.name} is to be set to a scale and by a factor; give one of them"
+            if edit.factor is not None
+            else f"No scale is given for {tensor.name}; give a scale or a factor"
+        )
+    if edit.factor is not None:
+        if not (math.isfinite(edit.factor) and edit.factor > 0):
+            raise BadConfigError(
+                f"The factor {edit.factor:g} for the scale of {tensor.name} is not a positive "
+                f"number; give one such as 2 or 0.5"
+            )
+        with np.errstate(over="ignore", under="ignore"):
+            wanted = params.scale.astype(np.float64) * edit.factor
+    else:
+        wanted = _spread(tensor, params, edit.scale, "scale")
+    return changed(tensor, params, scale=wanted)
+
+
+def with_zero_point(tensor: QuantTensor, params: QuantParams, edit: SetZeroPoint) -> QuantParams:
+    return changed(
+        tensor, params, zero_point=_spread(tensor, params, edit.zero_point, "zero-point")
+    )
+
+
+def with_range(tensor: QuantTensor, params: QuantParams, edit: SetRange) -> QuantParams:
+    """onnxruntime's rule for calibrated ranges; symmetric where the zero-point has to stay 0."""
+    shown = f"[{edit.lo:g}, {edit.hi:g}]"
+    if math.isfinite(edit.lo) and math.isfinite(edit.hi):
+        if not edit.lo <= 0 <= edit.hi and edit.lo <= edit.hi:
+            raise BadConfigError(
+                f"The range {shown} for {tensor.name} does not hold 0, which {params.dtype} must "
+                f"represent exactly; give a low end of 0 or less and a high end of 0 or more"
+            )
+        if edit.lo == edit.hi:
+            raise BadConfigError(
+                f"The range {shown} for {tensor.name} is empty, so its scale would be 0; "
+                f"give two ends that differ"
+            )
+    with np.errstate(over="ignore"):
+        found = _checked(
+            tensor,
+            lambda: params_from_range(
+                edit.lo, edit.hi, params.dtype, symmetric=stays_symmetric(tensor, params)
+            ),
+        )
+    if edit.hi - edit.lo < found.scale and found.scale == 1:  # the rule's way out of denormals
+        raise BadConfigError(
+            f"The range {shown} for {tensor.name} is too narrow: its scale would be denormal"
+        )
+    shape = params.scale.shape
+    return changed(
+        tensor,
+        params,
+        scale=np.broadcast_to(found.scale, shape),
+        zero_point=np.broadcast_to(found.zero_point, shape),
+    )
+
+
+def stays_symmetric(tensor: QuantTensor, params: QuantParams) -> bool:
+    """Signed weights with zero-point 0 keep it: integer kernels count on it."""
+    return tensor.role != "activation" and params.qmin < 0 and not params.zero_point.any()
+
+
+def changed(
+    tensor: QuantTensor,
+    params: QuantParams,
+    *,
+    scale: Array | None = None,
+    zero_point: Array | None = None,
+) -> QuantParams:
+    """The same with another scale or zero-point, in the scale's own type."""
+    kind = params.scale.dtype
+    if scale is not None:
+        _check_positive(tensor, np.asarray(scale, np.float64), kind)
+        with np.errstate(over="ignore", under="ignore"):
+            scale = np.asarray(scale, np.float64).astype(np.float32).astype(kind)
+    return _checked(
+        tensor,
+        lambda: QuantParams(
+            params.scale if scale is None else scale,
+            params.zero_point if zero_point is None else zero_point,
+            params.dtype,
+            axis=params.axis,
+            block_size=params.block_size,
+        ),
+    )
+
+
+def _spread(tensor: QuantTensor, params: QuantParams, given: Any, what: str) -> Array:
+    """One number for all channels, or one for each."""
+    values = np.asarray(given)
+    count = params.scale.size
+    if values.dtype.kind not in ("iu" if what == "zero-point" else "iuf"):
+        kind = "whole number" if what == "zero-point" else "number"
+        raise BadConfigError(f"The {what} {given!r} for {tensor.name} is not a {kind}")
+    if values.ndim and values.size != count:
+        needed = "one" if count == 1 else f"{count}, one per channel"
+        raise BadConfigError(
+            f"{values.size} {what}s are given for {tensor.name}, which has {needed}"
+        )
+    return np.array(np.broadcast_to(values.reshape(-1), (count,)).reshape(params.scale.shape))
+
+
+def _check_positive(tensor: QuantTensor, scale: Array, kind: np.dtype[Any]) -> None:
+    info = ml_dtypes.finfo(kind)  # type: ignore[no-untyped-call]
+    smallest, largest = float(info.smallest_normal), float(info.max)
+    values = scale.ravel()
+    with np.errstate(over="ignore", under="ignore"):
+        stored = values.astype(kind).astype(np.float64)
+    bad = ~np.isfinite(stored) | (stored < smallest) | (values <= 0)
+    if not bad.any():
+        return
+    where = int(np.argmax(bad))
+    value = float(values[where])
+    why = "is too small (denormal)"
+    if not math.isfinite(value):
+        why = "is not finite"
+    elif value <= 0:
+        why = "is not positive"
+    elif value > 1:
+        why = "is too large"
+    place = f" (channel {where})" if values.size > 1 else ""
+    raise BadConfigError(
+        f"The scale {value:g}{place} for {tensor.name} {why}; "
+        f"give a number from {smallest:.2g} to {largest:.2g}"
+    )
+
+
+def _checked(tensor: QuantTensor, make: Any) -> QuantParams:
+    try:
+        found: QuantParams = make()
+    except BadConfigError as error:
+        text = str(error).removesuffix(".")
+        raise BadConfigError(f"{tensor.name}: {text[0].lower()}{text[1:]}") from None
+    return found

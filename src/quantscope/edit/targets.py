@@ -1,0 +1,106 @@
+"""What the names in an edit mean: a quantized tensor, or a layer's weight, bias and output."""
+
+import difflib
+
+from quantscope.errors import BadModelError
+from quantscope.model import Layer, Network, QuantTensor
+
+_PARTS = (".out", ".weight", ".bias")
+
+
+def find_tensor(network: Network, name: str) -> QuantTensor:
+    """By its name here or any of its names in the file; says so if it is there but not quantized.
+
+    A model lifted to QDQ is asked by the names of the file that it was lifted from.
+    """
+    for tensor in network.tensors:
+        if tensor.name == name:
+            return tensor
+    for tensor in network.tensors:
+        if name in (tensor.float_name, *tensor.integer_names, *tensor.dequantized_names):
+            return tensor
+    file = network.path.name
+    layer = _layer(network, name)
+    if layer is not None:
+        parts = ", ".join(part.name for part in parts_of(network, layer)) or "none is quantized"
+        raise BadModelError(f"{name!r} is a layer of {file}; name one of its tensors: {parts}")
+    if _is_plain(network, name):
+        raise BadModelError(
+            f"{name!r} is not quantized in {file}, so it has no scale to change. "
+            f"List the quantized tensors with: quantscope inspect {file}"
+        )
+    raise _unknown(network, "quantized tensor", name, [t.name for t in network.tensors])
+
+
+def find_target(network: Network, name: str) -> tuple[QuantTensor, ...]:
+    """What `Off` and `On` speak of; a name of ours goes before a name of the file."""
+    own = [tensor for tensor in network.tensors if tensor.name == name]
+    if own:
+        return (own[0],)
+    layer = _layer(network, name)
+    if layer is not None:
+        parts = parts_of(network, layer)
+        if not parts:
+            raise BadModelError(
+                f"Layer {name!r} of {network.path.name} has no quantized weight, bias or output"
+            )
+        return parts
+    if any(name in (t.float_name, *t.integer_names, *t.dequantized_names) for t in network.tensors):
+        return (find_tensor(network, name),)
+    if _is_plain(network, name):
+        return (find_tensor(network, name),)
+    known = [t.name for t in network.tensors] + [x.name for x in network.layers]
+    raise _unknown(network, "layer or quantized tensor", name, known)
+
+
+def parts_of(network: Network, layer: Layer) -> tuple[QuantTensor, ...]:
+    """The quantized constants that the layer reads and the quantized tensors that it makes."""
+    constants = [o.quant for o in layer.inputs if o.quant and o.quant.role != "activation"]
+    made = [t for t in network.tensors if t.producer == layer.name and t.role == "activation"]
+    return tuple(dict.fromkeys([*constants, *made]))
+
+
+def channel_axis(network: Network, tensor: QuantTensor) -> int:
+    """Which axis of a weight counts the output channels of the layer that reads it."""
+    layers = [layer for layer in network.layers if layer.name in tensor.consumers]
+    op_type = layers[0].op_type if layers else ""
+    rank = len(tensor.shape or ())
+    if tensor.role == "bias":
+        return 0
+    if op_type in ("MatMul", "FusedMatMul"):
+        return rank - 1
+    if op_type == "Gemm":
+        return 0 if layers[0].attributes.get("transB", 0) else 1
+    if op_type == "ConvTranspose":
+        return 1
+    return 0 if op_type == "Conv" or tensor.params.axis is None else tensor.params.axis
+
+
+def _layer(network: Network, name: str) -> Layer | None:
+    for layer in network.layers:
+        if layer.name == name:
+            return layer
+    return next((layer for layer in network.layers if layer.node_name == name != ""), None)
+
+
+def _is_plain(network: Network, name: str) -> bool:
+    """A value of the network, by its name in the file or as layer.out, layer.weight, layer.bias."""
+    operands = [o for layer in network.layers for o in (*layer.inputs, *layer.outputs)]
+    if any(operand.name == name for operand in (*operands, *network.inputs)):
+        return True
+    for part in _PARTS:
+        layer = _layer(network, name.removesuffix(part)) if name.endswith(part) else None
+        if layer is not None:
+            roles = {"activation"} if part == ".out" else {part.removeprefix(".")}
+            there = layer.outputs if part == ".out" else layer.inputs
+            return any(operand.role in roles for operand in there)
+    return False
+
+
+def _unknown(network: Network, kind: str, name: str, known: list[str]) -> BadModelError:
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+    hint = f"; closest: {', '.join(close)}" if close else ""
+    file = network.path.name
+    return BadModelError(
+        f"No {kind} {name!r} in {file}{hint}. List them with: quantscope inspect {file}"
+    )
