@@ -158,8 +158,6 @@ def test_bad_requests_get_one_line(quantized: Callable[..., Path]) -> None:
         BadModelError, match=r"No quantized tensor 'stem\.outt'.*closest: stem\.out"
     ):
         capture(path, SAMPLE, ["stem.outt"])
-    with pytest.raises(BadModelError, match="is a PyTorch model; capture reads ONNX files"):
-        capture("resnet8-torch", SAMPLE)
     with pytest.raises(BadDataError, match="holds no images"):
         capture(path, images_of(np.zeros((0, 3, 32, 32), np.float32)))
     with pytest.raises(BadModelError, match=r"pool\.out was not captured"):

@@ -1,12 +1,13 @@
 """The values of chosen tensors for chosen images, as integers and as real numbers.
 
-Looking must not change what is looked at. With optimizations off, more outputs change nothing. In
-runtime execution they can: an integer tensor made an output leaves uint8 models as they are, but
-stops some int8 fusions. So runtime values come only from a session that runs the same kernels, and
-gives the same scores, as one without additions; what cannot be seen so is listed with the reason.
+ONNX files are read here, PyTorch's in `torch_capture`. Looking must not change what is looked at.
+With optimizations off, more outputs change nothing. In runtime execution they can: an integer
+tensor made an output leaves uint8 models as they are, but stops some int8 fusions. So runtime
+values come only from a session that runs the same kernels, and gives the same scores, as one
+without additions; what cannot be seen so is listed with the reason.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,15 +19,16 @@ from numpy.typing import NDArray
 from quantscope.arithmetic import QuantParams, dequantize
 from quantscope.data import ImageSet
 from quantscope.edit import lift_to_qdq
-from quantscope.errors import BadDataError, BadModelError
-from quantscope.model import Network, OnnxFile, QuantTensor, load_onnx, read_onnx
+from quantscope.errors import BadConfigError, BadDataError, BadModelError
+from quantscope.model import Network, QuantTensor, load_onnx, read_onnx
 from quantscope.model.onnx_graph import open_graph
 from quantscope.progress import Progress, silent
-from quantscope.run.classifier import Classifier, find_onnx, fitting_input
+from quantscope.run.classifier import TORCH_SUFFIXES, Classifier, fitting_input
 from quantscope.run.kernels import KernelMap, kernel_map
 from quantscope.run.layer_names import named_by_layer
 from quantscope.run.onnx_classifier import open_onnx
 from quantscope.run.sessions import Execution, reason_of, session_of
+from quantscope.zoo import find_model
 
 Array = NDArray[Any]
 
@@ -51,7 +53,7 @@ class Capture:
 
     `unseen` are tensors that cannot be seen without changing what runs, and why. `outputs` are the
     model's own outputs for the same images. `kernels`, by layer, is None in reference
-    execution.
+    execution and for PyTorch files.
     """
 
     model: str
@@ -82,7 +84,7 @@ class Capture:
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class Wanted:
     """`file_name` is the value to read in the executed graph."""
 
     name: str
@@ -90,13 +92,17 @@ class _Wanted:
     file_name: str
     tensor: QuantTensor | None
 
+    @property
+    def is_stored(self) -> bool:
+        return self.tensor is not None and self.tensor.has_data
+
 
 def capture(
     model: str | Path,
     images: ImageSet,
     tensors: Sequence[str] | None = None,
     *,
-    execution: Execution = "reference",
+    execution: Execution | None = None,
     int8_kernels: bool | None = None,
     threads: int = 0,
     batch: int | None = None,
@@ -106,17 +112,62 @@ def capture(
 
     Names are those of `Network`, or of the file; a layer's name stands for its output. None means
     all quantized activations. All values are kept: choose images (`ImageSet.select`) accordingly.
+    `execution` None means reference for ONNX and, for PyTorch, the only one there is. `threads`
+    and `int8_kernels` are onnxruntime's; PyTorch files take none of the second.
     """
-    path = find_onnx(model, "capture")
+    path = find_model(model)
     if len(images) == 0:
         raise BadDataError(f"{images.name} holds no images; give at least one")
+    if batch is not None and batch < 1:
+        raise BadConfigError(f"A batch holds at least one image, not {batch}")
+    if path.suffix in TORCH_SUFFIXES and path.exists():
+        refuse_int8_kernels(path, int8_kernels)
+        from quantscope.run.torch_capture import capture_torch
+
+        return capture_torch(
+            path, images, tensors, execution=execution, batch=batch, progress=progress
+        )
+    return _capture_onnx(
+        path,
+        images,
+        tensors,
+        execution=execution or "reference",
+        int8_kernels=int8_kernels,
+        threads=threads,
+        batch=batch,
+        progress=progress,
+    )
+
+
+def refuse_int8_kernels(path: Path, int8_kernels: bool | None) -> None:
+    """For PyTorch files, which have no such setting."""
+    if int8_kernels is not None:
+        raise BadConfigError(
+            f"{path.name} is a PyTorch model, but int8 kernels are a setting of onnxruntime; "
+            f"leave --int8-kernels and --no-int8-kernels out"
+        )
+
+
+def _capture_onnx(
+    path: Path,
+    images: ImageSet,
+    tensors: Sequence[str] | None,
+    *,
+    execution: Execution,
+    int8_kernels: bool | None,
+    threads: int,
+    batch: int | None,
+    progress: Progress,
+) -> Capture:
     file = load_onnx(path)
     network = read_onnx(file)
-    names = tensors
-    if names is None:
-        names = [tensor.name for tensor in network.tensors if tensor.role == "activation"]
-    wanted = {found.name: found for found in (_find(network, file, name) for name in names)}
-    stored = {w.name: _constant(w.tensor) for w in wanted.values() if w.tensor and _is_stored(w)}
+
+    def is_computed(name: str) -> bool:
+        graph = open_graph(file)
+        return name in graph.types and not graph.is_constant(name)
+
+    wanted = find_wanted(network, tensors, is_computed)
+    stored = stored_constants(wanted)
     computed = [w for w in wanted.values() if w.name not in stored]
     classifier = open_onnx(path, execution=execution, int8_kernels=int8_kernels, threads=threads)
     proto = file.load_proto()
@@ -127,7 +178,7 @@ def capture(
     reader = _Reader(proto, classifier, images, execution, int8_kernels, threads, batch, progress)
     kernels = kernel_map(proto, int8_kernels=int8_kernels) if execution == "runtime" else None
     outputs, found, unseen = reader.read(computed, [spec.name for spec in file.outputs], kernels)
-    kept = {w.name: _captured(w, found[w.name]) for w in computed if w.name in found} | stored
+    kept = {w.name: captured(w, found[w.name]) for w in computed if w.name in found} | stored
     return Capture(
         model=path.name,
         digest=file.digest,
@@ -154,19 +205,26 @@ def instrumented(proto: onnx.ModelProto, file_names: Sequence[str]) -> onnx.Mode
 
 
 def input_batches(
-    classifier: Classifier, images: ImageSet, batch: int | None = None
+    classifier: Classifier,
+    images: ImageSet,
+    batch: int | None = None,
+    *,
+    least: int = 1,
+    most: int | None = None,
 ) -> Iterator[tuple[Array, int]]:
     """The model's input, batch by batch, and how many of its rows are images.
 
-    A model with a fixed batch gets its last batch filled up with the last image.
+    A model that takes no fewer than `least` images, or only a fixed number, gets the rest of a
+    batch filled up with the last image.
     """
-    size = classifier.fixed_batch or batch or classifier.default_batch()
+    size = classifier.fixed_batch or min(batch or classifier.default_batch(), most or 1 << 30)
+    least = classifier.fixed_batch or least
     rows = fitting_input(classifier, images)
     for start in range(0, len(images), size):
         part = rows(start, min(start + size, len(images)))
         count = len(part)
-        if classifier.fixed_batch and count < size:
-            part = np.concatenate([part, np.repeat(part[-1:], size - count, axis=0)])
+        if count < least:
+            part = np.concatenate([part, np.repeat(part[-1:], least - count, axis=0)])
         yield part, count
 
 
@@ -182,7 +240,7 @@ class _Reader:
     progress: Progress
 
     def read(
-        self, wanted: Sequence[_Wanted], outputs: Sequence[str], kernels: KernelMap | None
+        self, wanted: Sequence[Wanted], outputs: Sequence[str], kernels: KernelMap | None
     ) -> tuple[dict[str, Array], dict[str, Array], dict[str, str]]:
         """The model's outputs, what could be read, and why the rest could not."""
         if kernels is None:
@@ -205,7 +263,7 @@ class _Reader:
 
     def _same(
         self,
-        wanted: Sequence[_Wanted],
+        wanted: Sequence[Wanted],
         outputs: Sequence[str],
         plain: Mapping[str, Array],
         plain_map: KernelMap,
@@ -247,13 +305,13 @@ class _Reader:
                 name = self.classifier.name
                 raise BadModelError(f"{name} failed while running: {reason_of(error)}") from None
             for name, value in zip(asked, values, strict=True):
-                parts[name].append(_of_images(name, np.asarray(value), len(rows), count))
+                parts[name].append(of_images(name, np.asarray(value), len(rows), count))
             done += count
             self.progress("Capturing", done, len(self.images))
         return {name: np.concatenate(values) for name, values in parts.items()}
 
 
-def _of_images(name: str, value: Array, rows: int, count: int) -> Array:
+def of_images(name: str, value: Array, rows: int, count: int) -> Array:
     if value.ndim == 0 or value.shape[0] != rows:
         raise BadModelError(
             f"{name} has shape {list(value.shape)} for {rows} images: its first axis does not "
@@ -263,44 +321,59 @@ def _of_images(name: str, value: Array, rows: int, count: int) -> Array:
 
 
 def _split(
-    values: Mapping[str, Array], wanted: Sequence[_Wanted], outputs: Sequence[str]
+    values: Mapping[str, Array], wanted: Sequence[Wanted], outputs: Sequence[str]
 ) -> tuple[dict[str, Array], dict[str, Array], dict[str, str]]:
     found = {w.name: values[w.file_name] for w in wanted}
     return {name: values[name] for name in outputs}, found, {}
 
 
-def _find(network: Network, file: OnnxFile, name: str) -> _Wanted:
-    layer = next((x for x in network.layers if name in (x.name, x.node_name)), None)
-    is_tensor = any(tensor.name == name for tensor in network.tensors)
-    if layer is not None and not is_tensor and layer.outputs:
-        operand = layer.outputs[0]
-        if operand.quant is None:
-            return _Wanted(f"{layer.name}.out", layer.name, operand.name, None)
-        return _of_tensor(operand.quant)
-    try:
-        return _of_tensor(network.tensor(name))
-    except BadModelError:
-        graph = open_graph(file)
-        if name not in graph.types or graph.is_constant(name):
-            raise
-    maker = next((x.name for x in network.layers if name in [o.name for o in x.outputs]), None)
-    return _Wanted(name, maker, name, None)
+def find_wanted(
+    network: Network, names: Sequence[str] | None, is_computed: Callable[[str], bool]
+) -> dict[str, Wanted]:
+    """By name; `is_computed` tells the names of values that the file computes beside `network`'s.
+
+    None means all quantized activations.
+    """
+    if names is None:
+        names = [tensor.name for tensor in network.tensors if tensor.role == "activation"]
+    found = (_find(network, name, is_computed) for name in names)
+    return {wanted.name: wanted for wanted in found}
 
 
-def _of_tensor(tensor: QuantTensor) -> _Wanted:
-    return _Wanted(tensor.name, tensor.producer, tensor.integer_names[0], tensor)
+def stored_constants(wanted: Mapping[str, Wanted]) -> dict[str, CapturedTensor]:
+    tensors = (w.tensor for w in wanted.values() if w.is_stored)
+    return {
+        t.name: CapturedTensor(t.name, None, t.params, t.integers(), t.values())
+        for t in tensors
+        if t is not None
+    }
 
 
-def _is_stored(wanted: _Wanted) -> bool:
-    return wanted.tensor is not None and wanted.tensor.has_data
-
-
-def _constant(tensor: QuantTensor) -> CapturedTensor:
-    return CapturedTensor(tensor.name, None, tensor.params, tensor.integers(), tensor.values())
-
-
-def _captured(wanted: _Wanted, values: Array) -> CapturedTensor:
+def captured(wanted: Wanted, values: Array) -> CapturedTensor:
+    """`values` are integers where a quantized tensor is wanted."""
     if wanted.tensor is None:
         return CapturedTensor(wanted.name, wanted.layer, None, None, values)
     params = wanted.tensor.params
     return CapturedTensor(wanted.name, wanted.layer, params, values, dequantize(values, params))
+
+
+def _find(network: Network, name: str, is_computed: Callable[[str], bool]) -> Wanted:
+    names = {f"{x.name}.out": x for x in network.layers} | {x.name: x for x in network.layers}
+    layer = names.get(name) or next((x for x in network.layers if x.node_name == name), None)
+    is_tensor = any(tensor.name == name for tensor in network.tensors)
+    if layer is not None and not is_tensor and layer.outputs:
+        operand = layer.outputs[0]
+        if operand.quant is None:
+            return Wanted(f"{layer.name}.out", layer.name, operand.name, None)
+        return _of_tensor(operand.quant)
+    try:
+        return _of_tensor(network.tensor(name))
+    except BadModelError:
+        if not is_computed(name):
+            raise
+    maker = next((x.name for x in network.layers if name in [o.name for o in x.outputs]), None)
+    return Wanted(name, maker, name, None)
+
+
+def _of_tensor(tensor: QuantTensor) -> Wanted:
+    return Wanted(tensor.name, tensor.producer, tensor.integer_names[0], tensor)

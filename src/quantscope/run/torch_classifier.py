@@ -12,9 +12,9 @@ from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model.network import Network
 from quantscope.model.onnx_file import show_shape
 from quantscope.model.pt2_graph import ProgramGraph, TensorType, program_graph
-from quantscope.model.torch_file import open_pt2, torch_kind
+from quantscope.model.torch_file import Pt2File, open_pt2, torch_kind
 from quantscope.model.torch_program import first_line, load_program, load_torchscript
-from quantscope.model.torchscript_file import open_torchscript
+from quantscope.model.torchscript_file import TorchScriptFile, open_torchscript
 from quantscope.model.torchscript_reader import network_of
 from quantscope.run.classifier import Classifier
 from quantscope.run.sessions import Execution
@@ -22,6 +22,8 @@ from quantscope.zoo import build_torch, read_safetensors
 
 if TYPE_CHECKING:
     import torch
+    from torch.export import ExportedProgram
+    from torch.jit import ScriptModule
 
 Batch = NDArray[np.generic]
 Scores = NDArray[np.floating]
@@ -36,20 +38,26 @@ def open_torch(path: Path, *, execution: Execution | None = None) -> Classifier:
     kernels that ship.
     """
     if path.suffix == ".safetensors":
-        _refuse_runtime(path, execution)
+        refuse_runtime(path, execution)
         return _open_weights(path)
     if torch_kind(path) == "pt2":
-        _refuse_runtime(path, execution)
+        refuse_runtime(path, execution)
         return _open_program(path)
+    refuse_reference(path, execution)
+    file = open_torchscript(path)
+    module = load_torchscript(file)
+    return archive_classifier(file, module, network_of(file, module))
+
+
+def refuse_reference(path: Path, execution: Execution | None) -> None:
     if execution == "reference":
         raise BadConfigError(
             f"{path.name} is a TorchScript archive, whose operators are integer kernels: it has no "
             f"reference execution; use --execution runtime"
         )
-    return _open_archive(path)
 
 
-def _refuse_runtime(path: Path, execution: Execution | None) -> None:
+def refuse_runtime(path: Path, execution: Execution | None) -> None:
     if execution == "runtime":
         raise BadConfigError(
             f"{path.name} is a PyTorch model, which has no runtime execution here; "
@@ -75,17 +83,24 @@ def _open_weights(path: Path) -> Classifier:
 
 
 def _open_program(path: Path) -> Classifier:
-    """A program as it states itself: quantizers and float operators in turn, nothing fused."""
     file = open_pt2(path)
     graph = program_graph(file)
-    images = _image_input(graph, path.name)
-    program = load_program(file)
+    _image_input(graph, path.name)
+    return program_classifier(file, graph, load_program(file))
+
+
+def program_classifier(
+    file: Pt2File, graph: ProgramGraph, program: "ExportedProgram"
+) -> Classifier:
+    """A program as it states itself: quantizers and float operators in turn, nothing fused."""
     import torch
 
+    name = file.path.name
+    images = _image_input(graph, name)
     batch, *shape = images.shape
-    run = _runner(program.module(), path.name)
+    run = _runner(program.module(), name)
     return Classifier(
-        name=path.name,
+        name=name,
         digest=file.digest,
         execution="reference",
         input_shape=tuple(dim if isinstance(dim, int) else None for dim in shape),
@@ -100,22 +115,21 @@ def _open_program(path: Path) -> Classifier:
     )
 
 
-def _open_archive(path: Path) -> Classifier:
+def archive_classifier(
+    file: TorchScriptFile, module: "ScriptModule", network: Network
+) -> Classifier:
     """A TorchScript archive as it ships, on torch's quantized kernels."""
-    file = open_torchscript(path)
-    module = load_torchscript(file)
-    network = network_of(file, module)
     import torch
 
     last = network.outputs[0].source if network.outputs else None
     return Classifier(
-        name=path.name,
+        name=file.path.name,
         digest=file.digest,
         execution="runtime",
         input_shape=_archive_input(network),
         input_dtype=np.dtype(np.float32),
         gives_probabilities=last is not None and network.layer(last).op_type == "Softmax",
-        run=_runner(module, path.name),
+        run=_runner(module, file.path.name),
         provenance={
             "torch": torch.__version__,
             "quantized engine": str(torch.backends.quantized.engine),

@@ -1,0 +1,165 @@
+"""`quantscope capture`"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from quantscope.cli.console import console, emit_json, progress_bar
+from quantscope.errors import BadConfigError
+
+if TYPE_CHECKING:
+    from quantscope.report.text_table import TextTable
+    from quantscope.run import Capture, CapturedTensor
+
+_MOST_IMAGES = 1_000_000
+
+
+def command(
+    model: Annotated[
+        str, typer.Argument(help="An ONNX, .pt2, .pt or .safetensors file, or a bundled model.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The .npz file to write.")],
+    layer: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A layer, for its output, or a tensor; may be given again. Left out: all "
+            "quantized activations."
+        ),
+    ] = None,
+    image: Annotated[
+        list[str] | None,
+        typer.Option(help="Which images of --data, from 0: 3, or 10-19; may be given again."),
+    ] = None,
+    data: Annotated[
+        str, typer.Option(help="sample (1,000 bundled test images), full (10,000), or FILE.npz.")
+    ] = "sample",
+    execution: Annotated[
+        Literal["reference", "runtime"] | None,
+        typer.Option(
+            help="reference: the arithmetic that the file states (default for ONNX). runtime: the "
+            "kernels that ship, where looking does not change them."
+        ),
+    ] = None,
+    int8_kernels: Annotated[
+        bool | None,
+        typer.Option(
+            "--int8-kernels/--no-int8-kernels",
+            help="Set onnxruntime's session.qdqisint8allowed; left out, the platform decides.",
+        ),
+    ] = None,
+    batch: Annotated[int | None, typer.Option(help="Images executed at once.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Keep the values of chosen tensors for chosen images, as integers and as real numbers.
+
+    Example: quantscope capture resnet8-int8 --layer stack1.conv1 --image 0-9 -o conv1.npz
+    """
+    from quantscope.data import load
+    from quantscope.files import check_output
+    from quantscope.run import capture
+    from quantscope.run.capture_file import capture_to_dict, save_capture
+    from quantscope.zoo import find_model
+
+    rows = _rows(image or ["0"])
+    check_output(output)
+    path = find_model(model)
+    if output.exists() and path.exists() and output.samefile(path):
+        raise BadConfigError(f"{output} is the model itself; choose another name for the arrays")
+    chosen = load(data).select(rows)
+    with progress_bar() as progress:
+        result = capture(
+            model,
+            chosen,
+            layer,
+            execution=execution,
+            int8_kernels=int8_kernels,
+            batch=batch,
+            progress=progress,
+        )
+    if not result.tensors and not result.unseen:
+        raise BadConfigError(
+            f"{result.model} has no quantized activations; name the layers with --layer, "
+            f"quantscope inspect lists them"
+        )
+    save_capture(result, output)
+    if as_json:
+        emit_json({"file": str(output), **capture_to_dict(result)})
+        return
+    for line in lines(result, output, console.width if console.is_terminal else None):
+        console.print(line, markup=False)
+
+
+def _rows(texts: list[str]) -> list[int]:
+    """Rows in the order in which they were asked for, each once."""
+    return list(dict.fromkeys(row for text in texts for row in _range(text)))
+
+
+def _range(text: str) -> range:
+    first, dash, last = text.partition("-")
+    try:
+        found = range(int(first), int(last if dash else first) + 1)
+    except ValueError:
+        found = range(0)
+    if len(found) == 0:
+        raise BadConfigError(f"--image takes a number or a range, such as 3 or 10-19, not '{text}'")
+    if found.stop > _MOST_IMAGES:
+        raise BadConfigError(f"--image {text} goes beyond any data set here")
+    return found
+
+
+def lines(result: "Capture", output: Path, width: int | None = None) -> Iterator[str]:
+    """What was captured, as text."""
+    from quantscope.report.wording import printable
+
+    count = len(result.indices)
+    images = f"image {result.indices[0]}" if count == 1 else f"{count:,} images"
+    yield f"{result.model}, {result.execution} execution, {images} of {result.data}"
+    yield from _table(result).lines(width)
+    if result.unseen:
+        yield "not seen"
+        yield from (f"  {printable(name)}: {why}" for name, why in result.unseen.items())
+    yield f"Wrote {printable(str(output))}; read it with numpy.load"
+
+
+def _table(result: "Capture") -> "TextTable":
+    from quantscope.report.text_table import Column, TextTable
+
+    columns = (
+        Column("tensor"),
+        Column("type"),
+        Column("shape"),
+        Column("scale", right=True),
+        Column("zero-point", right=True),
+        Column("values", right=True),
+    )
+    return TextTable("captured", columns, tuple(_row(t) for t in result.tensors.values()))
+
+
+def _row(tensor: "CapturedTensor") -> tuple[str, ...]:
+    import numpy as np
+
+    from quantscope.report.wording import printable
+    from quantscope.run.capture_file import value_range
+
+    params = tensor.params
+    low, high = value_range(tensor)
+    scale = zero_point = "–"
+    if params is not None:
+        one = params.is_per_tensor
+        zeros = np.asarray(params.zero_point)
+        scale = f"{float(params.scale):.5g}" if one else f"{params.scale.size} scales"
+        zero_point = str(int(zeros)) if one else str(zeros.flat[0]) if _same(zeros) else "several"
+    return (
+        printable(tensor.name),
+        str(tensor.values.dtype) if params is None else params.dtype,
+        "×".join(map(str, tensor.values.shape)),
+        scale,
+        zero_point,
+        "not finite" if low is None or high is None else f"{low:.4g} … {high:.4g}",
+    )
+
+
+def _same(values: Any) -> bool:
+    return bool((values == values.flat[0]).all())

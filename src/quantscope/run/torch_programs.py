@@ -1,0 +1,204 @@
+"""Programs of torch.export, ready to be run node by node. Needs the `torch` extra.
+
+A program is loaded only after its file was checked. ResNet8's weights become one by exporting the
+network that they belong to.
+"""
+
+import hashlib
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quantscope.arithmetic.params import storage_dtype
+from quantscope.data import ImageSet
+from quantscope.errors import BadModelError
+from quantscope.model import Network
+from quantscope.model.pt2_graph import program_graph
+from quantscope.model.torch_file import open_pt2, torch_kind
+from quantscope.model.torch_program import first_line, load_program
+from quantscope.model.torch_reader import read_pt2
+from quantscope.run.capture import input_batches
+from quantscope.run.classifier import Classifier
+from quantscope.run.torch_classifier import program_classifier
+from quantscope.zoo import build_torch, read_safetensors
+
+if TYPE_CHECKING:
+    import torch
+    from torch.export import ExportedProgram
+    from torch.fx import Node
+
+Array = NDArray[Any]
+Values = dict[str, Any]
+"""Of a run so far, by the names that the file has for them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """`nodes` are those that compute, in order; `constants` the weights by their names there.
+
+    `least` and `most` bound the batch that it was exported for.
+    """
+
+    network: Network
+    classifier: Classifier
+    nodes: "tuple[Node, ...]" = field(repr=False)
+    constants: Mapping[str, Any] = field(repr=False)
+    input: str
+    least: int
+    most: int | None
+
+    @property
+    def name(self) -> str:
+        return self.network.path.name
+
+    def start(self, images: Array) -> Values:
+        import torch
+
+        return {**self.constants, self.input: torch.from_numpy(images)}
+
+    def batches(self, images: ImageSet, batch: int | None) -> Iterator[tuple[Array, int]]:
+        return input_batches(self.classifier, images, batch, least=self.least, most=self.most)
+
+
+@contextmanager
+def opened_program(path: Path) -> Iterator[Program]:
+    """A program (.pt2), or ResNet8's weights (.safetensors) as one."""
+    if path.suffix != ".safetensors":
+        if torch_kind(path) != "pt2":
+            raise BadModelError(
+                f"{path.name} is a TorchScript archive, not a program of torch.export; its "
+                f"integers can be captured, but it is not compared or edited"
+            )
+        yield _open(path)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        exported = Path(folder) / f"{path.stem}.pt2"
+        save_resnet8(path, exported)
+        program = _open(exported)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        classifier = replace(program.classifier, name=path.name, digest=digest)
+        network = replace(program.network, path=path, digest=digest)
+        yield replace(program, network=network, classifier=classifier)
+
+
+def save_resnet8(weights: Path, output: Path) -> None:
+    """The float network of these weights (.safetensors) as a program (.pt2)."""
+    from quantscope.quantize.pt2e import quiet_torch
+
+    module = build_torch(read_safetensors(weights))
+    import torch
+
+    with quiet_torch(), torch.no_grad():
+        # With an example batch of 1 export would fix the batch at 1.
+        batch = torch.export.Dim("batch", min=1, max=1 << 20)
+        example = (torch.zeros(2, 3, 32, 32),)
+        program = torch.export.export(module, example, dynamic_shapes=({0: batch},))
+        program._example_inputs = None
+        torch.export.save(program, output)
+
+
+def _open(path: Path) -> Program:
+    file = open_pt2(path)
+    graph = program_graph(file)
+    loaded = load_program(file)
+    batch = graph.types[graph.inputs[0]].shape[0] if graph.inputs else None
+    least, most = graph.limits.get(str(batch), (None, None))
+    return Program(
+        network=read_pt2(file),
+        classifier=program_classifier(file, graph, loaded),
+        nodes=tuple(node for node in loaded.graph.nodes if node.op == "call_function"),
+        constants=_constants(loaded),
+        input=graph.inputs[0],
+        least=least or 1,
+        most=most,
+    )
+
+
+def _constants(program: "ExportedProgram") -> dict[str, Any]:
+    held = {**program.constants, **program.state_dict}
+    return {
+        spec.arg.name: held[spec.target].detach()
+        for spec in program.graph_signature.input_specs
+        if spec.target is not None
+    }
+
+
+def run_nodes(
+    nodes: "Sequence[Node]",
+    values: Values,
+    *,
+    model: str,
+    keep: Collection[str] | None = None,
+    watch: Callable[[str, Any], None] | None = None,
+    protect: bool = False,
+) -> None:
+    """Run the nodes and enter what they give into `values`; `watch` sees each of it first.
+
+    With `keep`, all but those named are dropped once nothing more reads them. A few operators
+    write into what they are given: with `protect` they get a copy of it.
+    """
+    import torch
+    from torch.fx.node import map_arg
+
+    last = {} if keep is None else _last_readers(nodes, keep)
+
+    def read(node: "Node") -> Any:
+        return values[node.name]
+
+    for node in nodes:
+        arguments: Any = map_arg(node.args, read)
+        options: Any = map_arg(node.kwargs, read)
+        if protect and writes_into_its_input(node):
+            arguments = (arguments[0].clone(), *arguments[1:])
+        try:
+            with torch.inference_mode():
+                values[node.name] = node.target(*arguments, **options)  # type: ignore[operator]
+        except Exception as error:  # of any kind: the operators are the file's
+            raise BadModelError(f"{model} failed while running: {first_line(error)}") from None
+        if watch is not None:
+            watch(node.name, values[node.name])
+        for name in last.get(node.name, ()):
+            values.pop(name, None)
+
+
+def writes_into_its_input(node: "Node") -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return bool(schema is not None and schema.is_mutable)
+
+
+def _last_readers(nodes: "Sequence[Node]", keep: Collection[str]) -> dict[str, list[str]]:
+    last: dict[str, str] = {}
+    for node in nodes:
+        last |= {read.name: node.name for read in node.all_input_nodes if read.name not in keep}
+    found: dict[str, list[str]] = {}
+    for name, reader in last.items():
+        found.setdefault(reader, []).append(name)
+    return found
+
+
+def as_array(tensor: "torch.Tensor", dtype: str | None = None) -> Array:
+    """A copy; `dtype` is the quantized type of integers, which NumPy may have no name for."""
+    import torch
+
+    tensor = tensor.detach().contiguous()
+    if dtype is not None and tensor.dtype.is_floating_point:  # one of the 8-bit floats
+        return tensor.view(torch.uint8).numpy().copy().view(storage_dtype(dtype))
+    if tensor.dtype.is_floating_point and tensor.dtype not in (torch.float32, torch.float64):
+        tensor = tensor.float()
+    found = tensor.numpy().copy()
+    return found if dtype is None else found.astype(storage_dtype(dtype), copy=False)
+
+
+def float_scores(value: Any, model: str) -> NDArray[np.floating]:
+    """A model's first output as floats."""
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        raise BadModelError(f"{model} gives no tensor of scores")
+    return as_array(value if value.is_floating_point() else value.float())
