@@ -1,0 +1,99 @@
+"""Starting the page: what can be wrong is said in one line before anything is started."""
+
+import socket
+import sys
+from collections import deque
+from importlib.resources import as_file, files
+from threading import Thread
+
+from quantscope.app.opened import DEFAULT_MODEL, Opened, open_pair
+from quantscope.errors import BadConfigError, MissingExtraError
+
+FIRST_PORT = 2718
+_PORTS_TRIED = 50
+
+
+def launch(
+    model: str | None,
+    float_model: str | None,
+    *,
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    browser: bool = True,
+    edit: bool = False,
+) -> None:
+    """Serve the playground until it is interrupted. Files are read first, so errors come first."""
+    try:
+        from marimo._cli.cli import main
+    except ImportError:
+        raise MissingExtraError(
+            "The playground needs marimo and anywidget, which are not installed; install them "
+            "with: pip install marimo anywidget"
+        ) from None
+    opened = open_pair(model or DEFAULT_MODEL, float_model)
+    chosen = free_port(host) if port is None else checked_port(host, port)
+    wanted = ["--model", model or DEFAULT_MODEL, *(["--float", float_model] if float_model else [])]
+    Thread(target=_warm_up, args=(opened,), daemon=True).start()
+    print(f"quantscope: the playground is at http://{_shown(host)}:{chosen}", file=sys.stderr)
+    with as_file(files("quantscope.app") / "playground.py") as notebook:
+        main(
+            [
+                *("-y", "edit" if edit else "run", str(notebook)),
+                *("--host", host, "--port", str(chosen), "--no-token", "--no-sandbox"),
+                *([] if edit else ["--session-ttl", "30"]),
+                *([] if browser else ["--headless"]),
+                *("--", *wanted),
+            ]
+        )
+
+
+def _warm_up(opened: Opened) -> None:
+    """While the browser starts: the page finds its modules loaded and the first numbers there."""
+    import quantscope.app.page  # noqa: F401
+    from quantscope.app.session import session_for
+
+    session = session_for(opened)
+    deque(session.measure(session.quick), maxlen=0)
+
+
+def free_port(host: str) -> int:
+    """The first of some ports that nobody listens on, so that two playgrounds run side by side."""
+    for port in range(FIRST_PORT, FIRST_PORT + _PORTS_TRIED):
+        if _is_free(host, port):
+            return port
+    raise BadConfigError(
+        f"All ports from {FIRST_PORT} to {FIRST_PORT + _PORTS_TRIED - 1} are in use; "
+        f"choose another with --port"
+    )
+
+
+def checked_port(host: str, port: int) -> int:
+    if not 1 <= port <= 65535:
+        raise BadConfigError(f"A port is a number from 1 to 65535, not {port}")
+    if not _is_free(host, port):
+        raise BadConfigError(
+            f"Port {port} is in use, perhaps by another playground; "
+            f"choose another with --port, or leave it out"
+        )
+    return port
+
+
+def _is_free(host: str, port: int) -> bool:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except PermissionError:
+            raise BadConfigError(
+                f"Port {port} is not allowed here; choose one above 1023"
+            ) from None
+        except socket.gaierror:
+            raise BadConfigError(f"{host!r} is no address of this machine; try 127.0.0.1") from None
+        except OSError:
+            return False
+    return True
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,196 @@
+"""What layers can be coloured by: a number and a colour for each, and a legend."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from math import log10
+from typing import Any
+
+import numpy as np
+
+from quantscope.app.session import Session
+from quantscope.model import Layer, QuantTensor
+from quantscope.report.style import BLUE, GREEN, ORANGE
+from quantscope.report.wording import amount, number
+from quantscope.run.compare_results import TensorComparison
+
+_STEPS = 24
+_GREY = "#9aa3ad"
+_KERNELS = {"integer": BLUE, "float": ORANGE, "fused": _GREY, "moves data": GREEN}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """`values`, `texts` and `colours` by the key of a node; without a value, the text says why.
+
+    `legend` is a ramp (`low`, `high`, `stops`) or a list of (name, colour).
+    """
+
+    key: str
+    label: str
+    word: str
+    texts: Mapping[str, str]
+    values: Mapping[str, float] = field(default_factory=dict)
+    colours: Mapping[str, str] = field(default_factory=dict)
+    low: str = ""
+    high: str = ""
+    stops: tuple[str, ...] = ()
+    classes: tuple[tuple[str, str], ...] = ()
+    waiting: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def metrics(session: Session) -> tuple[Metric, ...]:
+    """In the order in which a person is offered them; those not yet known say `waiting`."""
+    if session.opened.is_float:
+        return tuple(_sizes(session))
+    return (*_compared(session), *_stored(session), *_sensitivity(session), *_kernels(session))
+
+
+def node_keys(session: Session) -> dict[str, Layer | None]:
+    """The drawing's key of each layer, and of the inputs, which have none."""
+    network = session.opened.network
+    keys: dict[str, Layer | None] = {f"input{i}": None for i in range(len(network.inputs))}
+    return keys | {f"layer{i}": layer for i, layer in enumerate(network.layers)}
+
+
+def output_of(session: Session, key: str) -> QuantTensor | None:
+    network = session.opened.network
+    if key.startswith("input"):
+        return network.inputs[int(key.removeprefix("input"))].quant
+    layer = network.layers[int(key.removeprefix("layer"))]
+    return next((o.quant for o in layer.outputs if o.quant), None)
+
+
+def _compared(session: Session) -> Iterator[Metric]:
+    comparison = session.comparison
+    failed = session.failures.get("comparison") or session.opened.no_float
+    waiting = failed or ("" if comparison else "being compared")
+    rows = {t.name: t for t in comparison.tensors} if comparison else {}
+    found = {
+        key: rows.get(tensor.name)
+        for key in node_keys(session)
+        if (tensor := output_of(session, key)) is not None
+    }
+
+    def metric(
+        key: str,
+        label: str,
+        read: Callable[[TensorComparison], float | None],
+        show: Callable[[float], str],
+    ) -> Metric:
+        values = {
+            place: value
+            for place, row in found.items()
+            if row is not None and (value := read(row)) is not None
+        }
+        blank = {p: "exact" for p, row in found.items() if row is not None and row.exact}
+        return _ramp(key, label, values, show, blank=blank, waiting=waiting)
+
+    yield metric("sqnr", "SQNR", lambda t: t.sqnr_db, _decibels)
+    yield metric("local_sqnr", "local SQNR", lambda t: t.local_sqnr_db, _decibels)
+    yield metric("clipped", "clipped share", _clipped, lambda v: f"{v:.2%}")
+
+
+def _stored(session: Session) -> Iterator[Metric]:
+    scales: dict[str, float] = {}
+    ranges: dict[str, float] = {}
+    for key, layer in node_keys(session).items():
+        output = output_of(session, key)
+        if output is not None and output.params.is_per_tensor:
+            scales[key] = float(output.params.scale)
+        if layer is not None and layer.weight is not None:
+            name = layer.weight.name
+            ranges[key] = session.result(("weight range", name), partial(_largest, layer.weight))
+    yield _ramp("scale", "scale of the output", scales, number, log=True)
+    yield _ramp("weight_range", "weight range", ranges, lambda v: f"±{number(v)}", log=True)
+
+
+def _sensitivity(session: Session) -> Iterator[Metric]:
+    """Only where a study was run: points of accuracy by layer."""
+    found: Mapping[str, float] | None = session.known("sensitivity by layer")
+    if found is None:
+        return
+    values = {
+        key: found[layer.name]
+        for key, layer in node_keys(session).items()
+        if layer is not None and layer.name in found
+    }
+    yield _ramp("sensitivity", "sensitivity", values, lambda v: f"{v:+.2f}".replace("-", "−"))
+
+
+def _kernels(session: Session) -> Iterator[Metric]:
+    if "runtime" not in session.opened.executions:
+        return
+    if session.kernels is None:
+        yield Metric("kernel", "kernel", "kernel", {}, waiting="being read")
+        return
+    by_layer = {layer.name: layer for layer in session.kernels.layers}
+    texts, colours, shown = {}, {}, {}
+    for key, layer in node_keys(session).items():
+        if layer is not None and (found := by_layer.get(layer.name)) is not None:
+            texts[key] = found.kernel + (" (saturates)" if found.saturates else "")
+            colours[key] = _KERNELS[found.kernel]
+            shown[found.kernel] = _KERNELS[found.kernel]
+    yield Metric("kernel", "kernel", "kernel", texts, colours=colours, classes=tuple(shown.items()))
+
+
+def _sizes(session: Session) -> Iterator[Metric]:
+    layers = {key: layer for key, layer in node_keys(session).items() if layer is not None}
+    macs = {key: float(layer.macs) for key, layer in layers.items() if layer.macs}
+    weights = {key: float(x.weight_bytes) for key, x in layers.items() if x.weight_bytes}
+    yield _ramp("macs", "MACs", macs, lambda v: amount(int(v)))
+    yield _ramp("weight_bytes", "weights", weights, lambda v: amount(int(v), "B"))
+
+
+def _ramp(
+    key: str,
+    label: str,
+    values: Mapping[str, float],
+    show: Callable[[float], str],
+    *,
+    blank: Mapping[str, str] | None = None,
+    log: bool = False,
+    waiting: str = "",
+) -> Metric:
+    texts = {**(blank or {}), **{place: show(value) for place, value in values.items()}}
+    if not values:
+        return Metric(key, label, key, texts, waiting=waiting)
+    low, high = min(values.values()), max(values.values())
+    at = (lambda v: log10(max(v, 1e-30))) if log else float
+    start, span = at(low), at(high) - at(low)
+    return Metric(
+        key=key,
+        label=label,
+        word=key,
+        texts=texts,
+        values=dict(values),
+        colours={p: _colour((at(v) - start) / span if span else 0.5) for p, v in values.items()},
+        low=show(low),
+        high=show(high),
+        stops=tuple(_colour(step / (_STEPS - 1)) for step in range(_STEPS)),
+        waiting=waiting,
+    )
+
+
+def _colour(share: float) -> str:
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    return str(to_hex(colormaps["viridis"](share)))
+
+
+def _decibels(value: float) -> str:
+    return f"{value:.1f} dB"
+
+
+def _clipped(row: TensorComparison) -> float | None:
+    low, high = row.clipped_low_fraction, row.clipped_high_fraction
+    return None if low is None or high is None else low + high
+
+
+def _largest(weight: QuantTensor) -> float:
+    values = weight.values()
+    return float(np.abs(values).max()) if values.size else 0.0

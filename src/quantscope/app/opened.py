@@ -1,0 +1,131 @@
+"""The model pair that a page shows: files read once, nothing executed."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+from quantscope.errors import BadModelError, QuantscopeError
+from quantscope.model import Network, Pairing, pair, read_network
+from quantscope.run.counterpart import known_float_model
+from quantscope.run.sessions import Execution
+from quantscope.zoo import bundled_models, find_model
+
+DEFAULT_MODEL = "resnet8-int8"
+_MOST_KEPT = 4
+
+_kept: dict[tuple[object, ...], "Opened"] = {}
+_lock = Lock()
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A network and, if it is quantized and it is known, the float one that it was made from.
+
+    A float model opened alone is `network`, and `is_float`. `no_float` says why a quantized
+    network has no float one beside it.
+    """
+
+    path: Path
+    network: Network
+    float_path: Path | None
+    float_network: Network | None
+    pairing: Pairing | None
+    no_float: str | None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The digests of both files: equal keys give equal results."""
+        return self.network.digest, self.float_network.digest if self.float_network else ""
+
+    @property
+    def is_float(self) -> bool:
+        return not self.network.is_quantized
+
+    @property
+    def name(self) -> str:
+        """The bundled model's short name, or the file's name."""
+        return short_name(self.path)
+
+    @property
+    def executions(self) -> tuple[Execution, ...]:
+        """How the quantized network can be run; none for a float model."""
+        if self.is_float:
+            return ()
+        formats: dict[str, tuple[Execution, ...]] = {
+            "pt2e": ("reference",),
+            "torchscript": ("runtime",),
+        }
+        return formats.get(self.network.format, ("reference", "runtime"))
+
+
+def open_pair(model: str | Path, float_model: str | Path | None = None) -> Opened:
+    """Read both files, or take them from the few that were read last and have not changed."""
+    path = _existing(model)
+    given = None if float_model is None else _existing(float_model)
+    key = (_stamp(path), given and _stamp(given))
+    with _lock:
+        if key in _kept:
+            _kept[key] = _kept.pop(key)
+            return _kept[key]
+    opened = _open(path, given)
+    with _lock:
+        _kept[key] = opened
+        while len(_kept) > _MOST_KEPT:
+            _kept.pop(next(iter(_kept)))
+    return opened
+
+
+def short_name(path: Path) -> str:
+    return next((name for name, known in bundled_models().items() if known == path), path.name)
+
+
+def _open(path: Path, given: Path | None) -> Opened:
+    network = read_network(path)
+    if not network.is_quantized:
+        if given is not None:
+            raise BadModelError(
+                f"{path.name} is a float model; give the quantized one first and the float one "
+                f"as its float model"
+            )
+        return Opened(path, network, None, None, None, None)
+    float_path = known_float_model(network, given)
+    if float_path is None:
+        why = (
+            f"{path.name} does not say which float model it was made from; "
+            f"give that one too, to compare the two"
+        )
+        return Opened(path, network, None, None, None, why)
+    float_network = read_network(float_path)
+    if float_network.is_quantized:
+        raise BadModelError(
+            f"{float_path.name} is quantized; give the float model that {path.name} was made from"
+        )
+    pairing = pair(float_network, network)
+    if given is not None and not pairing.outputs:
+        raise BadModelError(
+            f"{float_path.name} and {path.name} have no output in common; "
+            f"give the float model that {path.name} was made from"
+        )
+    return Opened(path, network, float_path, float_network, pairing, None)
+
+
+def _existing(model: str | Path) -> Path:
+    path = find_model(model)
+    if not path.exists():
+        names = ", ".join(openable_models())
+        raise BadModelError(f"No file {path}; give a model's path, or a bundled one: {names}")
+    return path
+
+
+def openable_models() -> tuple[str, ...]:
+    """Bundled models that are networks, quantized ones first."""
+    names = [name for name, path in bundled_models().items() if path.suffix != ".safetensors"]
+    return tuple(sorted(names, key=lambda name: name == "resnet8"))
+
+
+def _stamp(path: Path) -> tuple[str, int, int]:
+    try:
+        facts = path.stat()
+    except OSError as error:
+        raise QuantscopeError(f"Cannot read {path}: {error.strerror}") from None
+    return str(path.resolve()), facts.st_mtime_ns, facts.st_size

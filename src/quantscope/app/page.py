@@ -1,0 +1,188 @@
+"""One browser page: its widgets, what is opened, selected and edited, and the work for it.
+
+Widgets are created once and get new traits; what the notebook shows depends on marimo's states,
+whose setters are given here. Setters may be called from any thread of marimo's.
+"""
+
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import marimo as mo
+import traitlets
+
+from quantscope.app.metrics import metrics
+from quantscope.app.opened import DEFAULT_MODEL, Opened, open_pair, openable_models
+from quantscope.app.rows import LAYER_COLUMNS, TENSOR_COLUMNS, layer_rows, tensor_rows
+from quantscope.app.selection import Selection, first_selection, fitting
+from quantscope.app.session import Session, session_for
+from quantscope.app.widgets import Chrome, Graph, Job, Opener, Table, Tabs
+from quantscope.app.widgets.graph import drawing_of
+from quantscope.app.words import WORDS
+from quantscope.app.worker import Worker
+from quantscope.errors import QuantscopeError
+from quantscope.progress import Progress
+
+TABS = ("Layer", "Layers")
+
+Setter = Callable[[Any], None]
+
+
+@dataclass(frozen=True)
+class Setters:
+    """What the notebook listens to. `numbers` and `model` count changes."""
+
+    selection: Setter
+    tab: Setter
+    model: Setter
+    numbers: Setter
+    theme: Setter
+    topic: Setter
+
+
+class Page:
+    """`session` is the opened pair's; it is another object after another model was opened."""
+
+    def __init__(self, opened: Opened, setters: Setters) -> None:
+        self._set = setters
+        self.session: Session = session_for(opened)
+        self.chrome = Chrome(words={key: vars(word) for key, word in WORDS.items()})
+        self.opener = Opener(bundled=list(openable_models()))
+        self.graph = Graph()
+        self.layers = Table(columns=list(LAYER_COLUMNS), label="layers")
+        self.tensors = Table(columns=list(TENSOR_COLUMNS), label="tensors", by_tensor=True)
+        self.tabs = Tabs(names=list(TABS), tab=TABS[0])
+        self.job = Job()
+        self.worker = Worker(self.job, self.refresh)
+        # Wrapped once: a new wrapper at each run of a cell would be a new element of the page.
+        self.views = {name: mo.ui.anywidget(widget) for name, widget in self._widgets().items()}
+        self._wire()
+        self._show(opened, first_selection(opened.network))
+
+    @property
+    def selection(self) -> Selection:
+        return Selection.from_dict(self.graph.selection)
+
+    def select(self, selection: Selection) -> None:
+        """As a click in the graph does; other widgets follow."""
+        self.graph.selection = selection.to_dict()
+
+    def open(self, model: str, float_model: str = "") -> None:
+        """Show another pair; what is wrong with it is a line beside where it was asked for."""
+        self.opener.busy, self.opener.error = True, ""
+        mo.Thread(target=self._open, args=(model, float_model), daemon=True).start()
+
+    def begin(self) -> None:
+        """Measure what is opened: a few images first, then the whole sample."""
+        self.worker.start(self._measure)
+
+    def refresh(self) -> None:
+        """Show what the session has found out since."""
+        found = metrics(self.session)
+        self.graph.colour(found)
+        self.layers.metrics = self.graph.metrics
+        self.tensors.rows = tensor_rows(self.session)
+        self._set.numbers(lambda count: count + 1)
+
+    def close(self) -> None:
+        """At the end of the browser's session: nothing goes on for nobody."""
+        self.worker.stop()
+        for widget in self._widgets().values():
+            widget.close()
+
+    def _widgets(self) -> dict[str, Any]:
+        return {
+            "chrome": self.chrome,
+            "opener": self.opener,
+            "graph": self.graph,
+            "layers": self.layers,
+            "tensors": self.tensors,
+            "tabs": self.tabs,
+            "job": self.job,
+        }
+
+    def _wire(self) -> None:
+        for table in (self.layers, self.tensors):
+            traitlets.link((self.graph, "selection"), (table, "selection"))
+        traitlets.link((self.graph, "metric"), (self.layers, "metric"))
+        self.graph.observe(
+            lambda change: self._set.selection(Selection.from_dict(change["new"])),
+            names="selection",
+        )
+        self.tabs.observe(lambda change: self._set.tab(change["new"]), names="tab")
+        self.chrome.observe(lambda change: self._set.theme(change["new"]), names="theme")
+        self.chrome.observe(lambda change: self._set.topic(change["new"]), names="topic")
+        self.opener.on_msg(self._on_opener)
+        self.job.on_msg(self._on_job)
+
+    def _on_opener(self, _widget: Any, message: dict[str, str], _buffers: Any) -> None:
+        if message.get("do") == "open":
+            self.open(message.get("model", ""), message.get("float_model", ""))
+
+    def _on_job(self, _widget: Any, message: dict[str, str], _buffers: Any) -> None:
+        if message.get("do") == "stop":
+            self.worker.stop()
+        elif message.get("do") == "start" and not self.job.running:
+            self.worker.start(self._measure_all)
+
+    def _open(self, model: str, float_model: str) -> None:
+        try:
+            opened = open_pair(
+                Path(model).expanduser() if model else DEFAULT_MODEL,
+                Path(float_model).expanduser() if float_model else None,
+            )
+            self._show(opened, fitting(self.selection, opened.network))
+        except QuantscopeError as error:
+            with self.opener.hold_sync():
+                self.opener.busy, self.opener.error = False, str(error)
+            return
+        self.opener.opened += 1
+        self._set.model(lambda count: count + 1)
+        self.begin()
+
+    def _show(self, opened: Opened, selection: Selection) -> None:
+        drawing = drawing_of(opened.network)
+        self.worker.stop()
+        self.session = session_for(opened)
+        self.graph.drawing = drawing
+        self.layers.rows = layer_rows(self.session)
+        self.select(selection)
+        with self.opener.hold_sync():
+            self.opener.busy, self.opener.error = False, ""
+            self.opener.model_path = opened.name
+        self.refresh()
+
+    def _measure(self, progress: Progress) -> Iterator[None]:
+        session = self.session
+        self.job.offer = ""
+        yield from session.measure(session.quick, progress)
+        yield from session.compare(session.quick, progress)
+        yield from session.measure(session.sample, progress)
+        yield from session.compare(session.sample, progress)
+        self.job.offer = "all 10,000 images"
+
+    def _measure_all(self, progress: Progress) -> Iterator[None]:
+        self.job.offer = "all 10,000 images"
+        yield from self.session.measure(self.session.full, progress)
+        self.job.offer = ""
+
+
+def open_first(model: str | None, float_model: str | None) -> tuple[Opened, str]:
+    """What was asked for on the command line; if it cannot be opened, the default and a line."""
+    try:
+        return open_pair(model or DEFAULT_MODEL, float_model or None), ""
+    except QuantscopeError as error:
+        return open_pair(DEFAULT_MODEL), str(error)
+
+
+class Token:
+    """Lives as long as the notebook's variables: one browser session."""
+
+
+def token_for(page: Page) -> Token:
+    """Marimo tells nobody that a session ended, but it drops the notebook's variables."""
+    token = Token()
+    weakref.finalize(token, page.close)
+    return token

@@ -1,0 +1,120 @@
+# mypy: ignore-errors
+# ruff: noqa: N803, PLR1711
+# /// script
+# [tool.marimo.display]
+# theme = "system"
+# ///
+"""The page of `quantscope play`. Cells are thin: each calls one function of the package."""
+
+import marimo
+
+__generated_with = "0.25.2"
+app = marimo.App(width="full", app_title="quantscope", css_file="style.css")
+
+
+@app.cell
+def setup():
+    import marimo as mo
+
+    from quantscope.app.page import Page, Setters, open_first, token_for
+    from quantscope.app.panes import header, layer
+
+    return Page, Setters, header, layer, mo, open_first, token_for
+
+
+@app.cell
+def state(Page, Setters, mo, open_first, token_for):
+    arguments = mo.cli_args()
+    opened, open_error = open_first(arguments.get("model"), arguments.get("float"))
+    get_selection, _set_selection = mo.state(None)
+    get_tab, _set_tab = mo.state("Layer")
+    get_model, _set_model = mo.state(0)
+    get_numbers, _set_numbers = mo.state(0)
+    get_theme, _set_theme = mo.state("light")
+    get_topic, _set_topic = mo.state({})
+    page = Page(
+        opened,
+        Setters(
+            selection=_set_selection,
+            tab=_set_tab,
+            model=_set_model,
+            numbers=_set_numbers,
+            theme=_set_theme,
+            topic=_set_topic,
+        ),
+    )
+    session_token = token_for(page)
+    page.begin()
+    return (
+        get_model,
+        get_numbers,
+        get_selection,
+        get_tab,
+        get_theme,
+        get_topic,
+        open_error,
+        page,
+        session_token,
+    )
+
+
+@app.cell
+def chrome(page):
+    page.views["chrome"]
+    return
+
+
+@app.cell
+def head_title(get_model, header, open_error, page):
+    header.title(page.session, error=open_error if get_model() == 0 else "")
+    return
+
+
+@app.cell
+def head_open(page):
+    page.views["opener"]
+    return
+
+
+@app.cell
+def head_numbers(get_model, get_numbers, header, page):
+    get_model(), get_numbers()
+    header.numbers(page.session)
+    return
+
+
+@app.cell
+def head_job(page):
+    page.views["job"]
+    return
+
+
+@app.cell
+def left(mo, page):
+    mo.vstack([page.views["graph"], page.views["layers"]], gap=0.6)
+    return
+
+
+@app.cell
+def tabs(page):
+    page.views["tabs"]
+    return
+
+
+@app.cell
+def pane_layer(get_numbers, get_selection, get_tab, get_theme, layer, mo, page):
+    mo.stop(get_tab() != "Layer")
+    get_numbers()
+    layer.show(page.session, get_selection() or page.selection, theme=get_theme())
+    return
+
+
+@app.cell
+def pane_layers(get_tab, mo, page):
+    mo.stop(get_tab() != "Layers")
+    page.views["tensors"]
+    return
+
+
+if __name__ == "__main__":
+    app.run()

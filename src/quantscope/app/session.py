@@ -1,0 +1,204 @@
+"""All that was found out about an opened pair. Shared by the pages that show it; no marimo here."""
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from threading import Lock
+from typing import Any, Literal, TypeVar
+
+from quantscope.app.memo import Memo
+from quantscope.app.opened import Opened
+from quantscope.data import ImageSet, load_full, load_sample
+from quantscope.errors import QuantscopeError, StoppedError
+from quantscope.progress import Progress, silent
+from quantscope.run import Evaluation, KernelGap, KernelMap, PairedDelta, evaluate, paired
+from quantscope.run.compare import compare
+from quantscope.run.compare_results import Comparison, TensorComparison
+from quantscope.run.gap import gap_between
+from quantscope.run.sessions import Execution
+
+T = TypeVar("T")
+Of = Literal["float", "reference", "runtime"]
+
+QUICK_IMAGES = 200
+_MOST_RESULTS = 48
+_MOST_PICTURES = 96
+_MOST_SESSIONS = 3
+
+
+@dataclass(frozen=True)
+class Accuracies:
+    """The three accuracies on the same images; None where it is not known or there is none."""
+
+    images: ImageSet
+    float_: Evaluation | None
+    reference: Evaluation | None
+    runtime: Evaluation | None
+    gap: KernelGap | None
+
+    def of(self, which: Of) -> Evaluation | None:
+        return {"float": self.float_, "reference": self.reference, "runtime": self.runtime}[which]
+
+    def against_float(self, which: Of) -> PairedDelta | None:
+        """Quantized minus float."""
+        mine = self.of(which)
+        return None if mine is None or self.float_ is None else paired(mine, self.float_)
+
+
+class Session:
+    """Results by key, each computed once. `failures` are lines for what could not be had."""
+
+    def __init__(self, opened: Opened) -> None:
+        self.opened = opened
+        self.sample: ImageSet = load_sample()
+        self.failures: dict[str, str] = {}
+        self.kernels: KernelMap | None = None
+        self._core = Memo(_MOST_RESULTS)
+        self._results = Memo(_MOST_RESULTS)
+        self._pictures = Memo(_MOST_PICTURES)
+        self._sets: dict[int, ImageSet] = {}
+        self._first_gap: KernelGap | None = None
+
+    def result(self, key: Hashable, make: Callable[[], T]) -> T:
+        """The library's answer for `key`; `make` is called at most once while it is kept."""
+        return self._results.get(key, make)
+
+    def known(self, key: Hashable) -> Any:
+        """A result that is there already, or None."""
+        return self._results.peek(key)
+
+    def _measured(self, name: str, count: int) -> Any:
+        return self._core.peek((name, count))
+
+    def picture(self, key: Hashable, make: Callable[[], T]) -> T:
+        """As `result`, for what was rendered; a hundred clicks do not push results out."""
+        return self._pictures.get(key, make)
+
+    @property
+    def quick(self) -> ImageSet:
+        """As many images, balanced over classes, as are answered at once."""
+        return self._set(min(QUICK_IMAGES, len(self.sample)))
+
+    @property
+    def accuracies(self) -> Accuracies | None:
+        """On the most images for which all are known; while none is complete, what there is."""
+        wanted = ("float", *self.opened.executions)
+        wanted = tuple(of for of in wanted if of not in self.failures)
+        found: list[tuple[int, int, ImageSet]] = []
+        for images in self._sets.values():
+            there = sum(self._measured(of, len(images)) is not None for of in wanted)
+            found.append((int(there == len(wanted)), len(images) if there else -1, images))
+        if not found or max(found, key=lambda row: row[:2])[1] < 0:
+            return None
+        images = max(found, key=lambda row: row[:2])[2]
+        count = len(images)
+        return Accuracies(
+            images=images,
+            float_=self._measured("float", count),
+            reference=self._measured("reference", count),
+            runtime=self._measured("runtime", count),
+            gap=self._measured("gap", count),
+        )
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """Float against quantized on the most images so far, in reference execution."""
+        counts = sorted((len(images) for images in self._sets.values()), reverse=True)
+        found = (self._measured("comparison", count) for count in counts)
+        return next((comparison for comparison in found if comparison is not None), None)
+
+    def compared(self, tensor: str | None) -> TensorComparison | None:
+        comparison = self.comparison
+        if comparison is None or tensor is None:
+            return None
+        return next((row for row in comparison.tensors if row.name == tensor), None)
+
+    def measure(self, images: ImageSet, progress: Progress = silent) -> Iterator[None]:
+        """Evaluate everything on these images; yields whenever there is something new to show.
+
+        What fails is a line in `failures`, and the rest goes on; only being stopped ends it.
+        """
+        opened, count = self.opened, len(images)
+        self._sets[count] = images
+        steps: list[tuple[str, Callable[[], Any]]] = [
+            ("float", partial(self._float, images, progress))
+        ]
+        for execution in opened.executions:
+            steps.append((execution, partial(self._evaluation, execution, images, progress)))
+        if len(opened.executions) == 2:
+            steps.append(("gap", partial(self._gap, images)))
+        for name, step in steps:
+            yield from self._attempt(name, count, step)
+
+    def compare(self, images: ImageSet, progress: Progress = silent) -> Iterator[None]:
+        """Compare tensor by tensor; yields when it is there, or has failed."""
+        if self.opened.float_path is None:
+            return
+        count = len(images)
+        self._sets[count] = images
+        yield from self._attempt(
+            "comparison",
+            count,
+            lambda: compare(
+                self.opened.path, images, float_model=self.opened.float_path, progress=progress
+            ),
+        )
+
+    @cached_property
+    def full(self) -> ImageSet:
+        """All test images; an error that says how to get them where they are not here."""
+        return load_full("test")
+
+    def _attempt(self, name: str, count: int, step: Callable[[], Any]) -> Iterator[None]:
+        if name in self.failures:
+            return
+        try:
+            self._core.get((name, count), step)
+        except StoppedError:
+            raise
+        except QuantscopeError as error:
+            self.failures[name] = str(error)
+        yield
+
+    def _set(self, count: int) -> ImageSet:
+        if count not in self._sets:
+            self._sets[count] = self.sample.take(count)
+        return self._sets[count]
+
+    def _float(self, images: ImageSet, progress: Progress) -> Evaluation:
+        opened = self.opened
+        path = opened.path if opened.is_float else opened.float_path
+        if path is None:
+            raise QuantscopeError(opened.no_float or "There is no float model")
+        return evaluate(path, images, execution="reference", progress=_as("Float", progress))
+
+    def _evaluation(self, of: Execution, images: ImageSet, progress: Progress) -> Evaluation:
+        label = {"reference": "Its arithmetic", "runtime": "This CPU's kernels"}[of]
+        return evaluate(self.opened.path, images, execution=of, progress=_as(label, progress))
+
+    def _gap(self, images: ImageSet) -> KernelGap:
+        reference, runtime = (self._measured(of, len(images)) for of in ("reference", "runtime"))
+        if reference is None or runtime is None:
+            raise QuantscopeError("The kernel gap needs both executions")
+        if self._first_gap is None:
+            self._first_gap = gap_between(reference, runtime, self.opened.path, int8_kernels=None)
+            self.kernels = self._first_gap.kernels
+        return replace(self._first_gap, reference=reference, runtime=runtime)
+
+
+def _as(what: str, progress: Progress) -> Progress:
+    return lambda _, done, total: progress(what, done, total)
+
+
+_sessions: dict[tuple[str, str], Session] = {}
+_lock = Lock()
+
+
+def session_for(opened: Opened) -> Session:
+    """The session of this pair; the few that were used last are kept."""
+    with _lock:
+        found = _sessions.pop(opened.key, None) or Session(opened)
+        _sessions[opened.key] = found
+        while len(_sessions) > _MOST_SESSIONS:
+            _sessions.pop(next(iter(_sessions)))
+        return found

@@ -1,0 +1,69 @@
+function render({ model, el }) {
+  el.style.display = "none";
+  const tip = element("div", { class: "qs-tip", role: "tooltip", id: "qs-tip", hidden: true });
+  document.body.append(tip);
+  let target = null;
+  let leaving = 0;
+
+  const worded = (event) => event.composedPath().find((part) => part.dataset?.word);
+
+  function show(part) {
+    const word = model.get("words")[part.dataset.word];
+    if (!word) return;
+    clearTimeout(leaving);
+    target = part;
+    const more = element("a", { href: "#", text: "more", "data-testid": "more" });
+    more.addEventListener("click", (event) => {
+      event.preventDefault();
+      model.set("topic", { word: part.dataset.word, n: (model.get("topic")?.n ?? 0) + 1 });
+      model.save_changes();
+      hide();
+    });
+    tip.replaceChildren(element("b", { text: word.name }), ` ${word.text} `, ...(word.page ? [more] : []));
+    tip.hidden = false;
+    const box = part.getBoundingClientRect();
+    const left = Math.max(8, Math.min(box.left, window.innerWidth - tip.offsetWidth - 8));
+    const below = box.bottom + 6 + tip.offsetHeight < window.innerHeight;
+    tip.style.left = `${left}px`;
+    tip.style.top = `${below ? box.bottom + 6 : box.top - tip.offsetHeight - 6}px`;
+  }
+
+  function hide() { tip.hidden = true; target = null; }
+
+  const over = (event) => {
+    const part = worded(event);
+    if (part) { if (part !== target) show(part); else clearTimeout(leaving); }
+    else if (event.composedPath().includes(tip)) clearTimeout(leaving);
+    else if (target) { clearTimeout(leaving); leaving = setTimeout(hide, 220); }
+  };
+  const focus = (event) => { const part = worded(event); if (part) show(part); };
+  const key = (event) => { if (event.key === "Escape") hide(); };
+  document.addEventListener("pointerover", over);
+  document.addEventListener("focusin", focus);
+  document.addEventListener("keydown", key);
+  window.addEventListener("scroll", hide, { passive: true });
+
+  const dark = () => document.body.classList.contains("dark")
+    || document.documentElement.classList.contains("dark")
+    || document.body.dataset.theme === "dark";
+  const report = () => {
+    const theme = dark() ? "dark" : "light";
+    document.documentElement.dataset.qsTheme = theme;
+    if (model.get("theme") !== theme) { model.set("theme", theme); model.save_changes(); }
+  };
+  const watch = new MutationObserver(report);
+  for (const part of [document.body, document.documentElement]) {
+    watch.observe(part, { attributes: true, attributeFilter: ["class", "data-theme"] });
+  }
+  report();
+  return () => {
+    watch.disconnect();
+    tip.remove();
+    document.removeEventListener("pointerover", over);
+    document.removeEventListener("focusin", focus);
+    document.removeEventListener("keydown", key);
+    window.removeEventListener("scroll", hide);
+  };
+}
+
+export default { render };

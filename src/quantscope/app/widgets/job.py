@@ -1,0 +1,21 @@
+"""Long work: what is being done, how far it is, a way to stop it, and the button for more."""
+
+import anywidget
+import traitlets
+
+from quantscope.app.widgets.base import source, style
+
+
+class Job(anywidget.AnyWidget):
+    """Commands are messages, `{"do": "stop"}` and `{"do": "start"}`: traits would be merged."""
+
+    _esm = source("job")
+    _css = style("job")
+
+    what = traitlets.Unicode("").tag(sync=True)
+    done = traitlets.Int(0).tag(sync=True)
+    total = traitlets.Int(0).tag(sync=True)
+    running = traitlets.Bool(False).tag(sync=True)
+    offer = traitlets.Unicode("").tag(sync=True)
+    """The button's text when idle; empty hides it."""
+    error = traitlets.Unicode("").tag(sync=True)

@@ -1,0 +1,23 @@
+"""Choosing the model pair: a bundled one, or paths. What is wrong with them is said right there."""
+
+from typing import Any
+
+import anywidget
+import traitlets
+
+from quantscope.app.widgets.base import source, style
+
+
+class Opener(anywidget.AnyWidget):
+    """Asks with the message `{"do": "open", "model": ..., "float_model": ...}`."""
+
+    _esm = source("opener")
+    _css = style("opener")
+
+    bundled: traitlets.List[Any] = traitlets.List().tag(sync=True)
+    model_path = traitlets.Unicode("").tag(sync=True)
+    float_path = traitlets.Unicode("").tag(sync=True)
+    error = traitlets.Unicode("").tag(sync=True)
+    busy = traitlets.Bool(False).tag(sync=True)
+    opened = traitlets.Int(0).tag(sync=True)
+    """Counts what was opened, so that the form closes."""

@@ -1,0 +1,35 @@
+function render({ model, el }) {
+  const bar = element("div", { class: "qs-tabs", role: "tablist", "aria-label": "What to look at" });
+  el.append(bar);
+
+  function draw() {
+    const current = model.get("tab");
+    bar.replaceChildren(...model.get("names").map((name) => element("button", {
+      type: "button", role: "tab", text: name, "data-testid": `tab-${name}`,
+      "aria-selected": String(name === current), tabindex: name === current ? 0 : -1,
+      onclick: () => choose(name),
+    })));
+  }
+
+  function choose(name) {
+    model.set("tab", name);
+    model.save_changes();
+    draw();
+  }
+
+  bar.addEventListener("keydown", (event) => {
+    const names = model.get("names");
+    const at = names.indexOf(model.get("tab"));
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: names.length - 1 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    choose(names[(to + names.length) % names.length]);
+    bar.querySelector('[aria-selected="true"]').focus();
+  });
+  model.on("change:tab", draw);
+  model.on("change:names", draw);
+  draw();
+  return () => { model.off("change:tab", draw); model.off("change:names", draw); };
+}
+
+export default { render };

@@ -1,0 +1,137 @@
+"""The words of the page: one plain sentence for each factor and metric, and where to read more."""
+
+from dataclasses import dataclass
+from html import escape
+
+_BOUNDARY = "01-boundary-operations.md"
+_CONV = "02-qlinearconv.md"
+_WHOLE = "04-architecture.md"
+
+
+@dataclass(frozen=True)
+class Word:
+    """`page` is a file of docs/quantization and a heading in it; empty where there is none."""
+
+    name: str
+    text: str
+    page: str = ""
+
+
+WORDS = {
+    "float": Word("Float", "The network as it was trained, in 32-bit floating point."),
+    "reference": Word(
+        "Its arithmetic",
+        "The quantized network computed exactly as its file states, with no fused kernels.",
+        f"{_WHOLE}#from-qdq-to-integers",
+    ),
+    "runtime": Word(
+        "This CPU's kernels",
+        "The same file through the fused integer kernels that onnxruntime ships for this CPU.",
+        f"{_WHOLE}#what-the-runtime-fuses",
+    ),
+    "gap": Word(
+        "Kernel gap",
+        "What is lost to the kernels that run the model, not to its quantization.",
+        f"{_CONV}#when-kernels-saturate",
+    ),
+    "interval": Word(
+        "95 % interval",
+        "The range that the true value lies in, 19 times out of 20, given that only these images "
+        "were seen. Differences are taken image by image.",
+    ),
+    "images": Word("Images", "CIFAR-10 test images, as many of each class."),
+    "colour": Word(
+        "Colour by", "The number that gives each layer its colour, here and in the table."
+    ),
+    "scale": Word(
+        "Scale",
+        "The step between two neighbouring values: real = (integer − zero-point) × scale.",
+        f"{_BOUNDARY}#the-two-operations",
+    ),
+    "zero_point": Word(
+        "Zero-point",
+        "The integer that stands for real zero.",
+        f"{_BOUNDARY}#range-scale-and-zero-point",
+    ),
+    "range": Word(
+        "Range",
+        "The real values that the integers can stand for; what lies outside is clipped.",
+        f"{_BOUNDARY}#range-scale-and-zero-point",
+    ),
+    "used": Word(
+        "Used",
+        "How much of the representable range the float values span.",
+        f"{_BOUNDARY}#range-scale-and-zero-point",
+    ),
+    "dtype": Word(
+        "Type", "The integer type in which the tensor is kept.", f"{_BOUNDARY}#int8-or-uint8"
+    ),
+    "per_channel": Word(
+        "Per channel",
+        "Each output channel has a scale of its own.",
+        f"{_BOUNDARY}#per-channel",
+    ),
+    "sqnr": Word(
+        "SQNR",
+        "Signal to quantization noise in decibels: the float value against its error, with all "
+        "that came before. 6 dB more is half the error.",
+        f"{_BOUNDARY}#errors",
+    ),
+    "local_sqnr": Word(
+        "Local SQNR",
+        "The SQNR that this quantizer alone would leave, on an exact input.",
+        f"{_BOUNDARY}#errors",
+    ),
+    "clipped": Word(
+        "Clipped share",
+        "How many of the float values lie outside the representable range.",
+        f"{_BOUNDARY}#rounding-and-saturation-at-work",
+    ),
+    "rmse_steps": Word(
+        "RMSE in steps",
+        "The typical error, in steps of the quantizer; rounding alone gives 0.29.",
+        f"{_BOUNDARY}#errors",
+    ),
+    "weight_range": Word("Weight range", "The largest weight, by its size, after quantization."),
+    "sensitivity": Word(
+        "Sensitivity", "Points of accuracy that come back when this layer alone is not quantized."
+    ),
+    "kernel": Word(
+        "Kernel",
+        "Whether this CPU executes the layer with integers or falls back to float.",
+        f"{_WHOLE}#what-the-runtime-fuses",
+    ),
+    "saturates": Word(
+        "Saturates",
+        "Products of uint8 and int8 are added in pairs in 16 bits, which can overflow, on x86 "
+        "without VNNI.",
+        f"{_CONV}#when-kernels-saturate",
+    ),
+    "macs": Word("MACs", "Multiply-accumulates for one image."),
+    "weight_bytes": Word("Weights", "Bytes of the stored weights and biases."),
+    "folded_relu": Word(
+        "Folded ReLU",
+        "The quantizer cannot represent negative values, so it does the ReLU's work.",
+        f"{_CONV}#folded-relu",
+    ),
+    "inherited": Word(
+        "Inherited", "Error that arrives through the layer's inputs, made by layers before."
+    ),
+    "weights": Word("Weights and bias", "Error from rounding this layer's weights and bias."),
+    "rounding": Word(
+        "Rounding",
+        "Error from rounding this layer's output to the nearest step.",
+        f"{_BOUNDARY}#rounding-and-saturation-at-work",
+    ),
+    "clipping": Word(
+        "Clipping",
+        "Error from output values outside the representable range.",
+        f"{_BOUNDARY}#rounding-and-saturation-at-work",
+    ),
+}
+
+
+def word(key: str, text: str | None = None) -> str:
+    """HTML of a term with its explanation on hover and focus; `text` None shows its name."""
+    shown = WORDS[key].name if text is None else text
+    return f'<span class="qs-word" data-word="{key}" tabindex="0">{escape(shown)}</span>'

@@ -1,0 +1,79 @@
+"""Long work in a thread of marimo's, with progress in a `Job` and a way to stop it."""
+
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from threading import Event
+from time import monotonic
+from typing import Any
+
+import marimo as mo
+
+from quantscope.app.widgets.job import Job
+from quantscope.errors import QuantscopeError, StoppedError
+from quantscope.progress import Progress
+
+_SECONDS_BETWEEN_TICKS = 0.1
+
+Work = Callable[[Progress], Iterator[Any]]
+
+
+class Worker:
+    """One piece of work at a time: starting another ends the one that runs.
+
+    `news` is called, in the worker's thread, whenever the work yields and when it ends; a setter of
+    `mo.state` in it reaches the page.
+    """
+
+    def __init__(self, job: Job, news: Callable[[], None]) -> None:
+        self.job = job
+        self._news = news
+        self._stop = Event()
+
+    def start(self, work: Work) -> None:
+        self._stop.set()
+        self._stop = Event()
+        with self.job.hold_sync():
+            self.job.running, self.job.error, self.job.what = True, "", ""
+            self.job.done = self.job.total = 0
+        # Only mo.Thread's setters reach the page.
+        mo.Thread(target=self._run, args=(work, self._stop), daemon=True).start()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def _run(self, work: Work, stop: Event) -> None:
+        error = ""
+        try:
+            for _ in work(self._progress(stop)):
+                if stop.is_set():
+                    break
+                self._news()
+        except StoppedError:
+            pass
+        except QuantscopeError as found:
+            error = str(found)
+        except Exception as found:
+            # A page that goes on working beats a thread that dies unseen.
+            error = f"This did not work, and it is a mistake in quantscope: {found!r}"
+            traceback.print_exc(file=sys.__stderr__)
+        if stop is self._stop:
+            with self.job.hold_sync():
+                self.job.running, self.job.error = False, error
+            self._news()
+
+    def _progress(self, stop: Event) -> Progress:
+        last = 0.0
+
+        def progress(what: str, done: int, total: int) -> None:
+            nonlocal last
+            if stop.is_set():
+                raise StoppedError("Stopped")
+            now = monotonic()
+            if now - last < _SECONDS_BETWEEN_TICKS and done < total:
+                return
+            last = now
+            with self.job.hold_sync():
+                self.job.what, self.job.done, self.job.total = what, done, total
+
+        return progress
