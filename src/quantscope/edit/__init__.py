@@ -16,7 +16,10 @@ from quantscope.edit.edits import (
     SetScale,
     SetZeroPoint,
 )
+from quantscope.edit.edits_json import edit_from_dict, edit_to_dict
 from quantscope.edit.lift import lift_to_qdq
+from quantscope.edit.parse import parse_off, parse_on, parse_range, parse_set
+from quantscope.edit.recipe import Recipe, guided_recipes, replay
 
 __all__ = [
     "Applied",
@@ -29,6 +32,7 @@ __all__ = [
     "OffRole",
     "On",
     "OnRole",
+    "Recipe",
     "SetChannel",
     "SetInteger",
     "SetRange",
@@ -36,5 +40,13 @@ __all__ = [
     "SetZeroPoint",
     "apply",
     "describe",
+    "edit_from_dict",
+    "edit_to_dict",
+    "guided_recipes",
     "lift_to_qdq",
+    "parse_off",
+    "parse_on",
+    "parse_range",
+    "parse_set",
+    "replay",
 ]

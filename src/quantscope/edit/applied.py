@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -99,8 +100,7 @@ def set_provenance(
     made: dict[str, Any] = {
         "base_digest": base_digest,
         "edits": [edit_to_dict(edit) for edit in edits],
-        "versions": {"quantscope": __version__}
-        | {name: version(name) for name in ("onnx", "numpy")},
+        "versions": dict(_versions()),
     }
     if lifted:
         made["lifted_from"] = "qoperator"
@@ -113,6 +113,11 @@ def set_provenance(
         entry = proto.metadata_props.add()
         entry.key = PROVENANCE_KEY
     entry.value = json.dumps(facts, sort_keys=True, ensure_ascii=False, allow_nan=False)
+
+
+@cache
+def _versions() -> dict[str, str]:
+    return {"quantscope": __version__} | {name: version(name) for name in ("onnx", "numpy")}
 
 
 def _known_facts(text: str) -> dict[str, Any]:

@@ -40,12 +40,14 @@ def bias_outcomes(
         if plan.off & {site.name, site.x, site.w}:
             yield BiasOutcome(site, None, None, _float_bias(site, wiring, floats))
             continue
+        edits = plan.integers.get(site.name, [])
+        if not edits and plan.params.keys().isdisjoint((site.x, site.w)):
+            continue
         scale = product(site, wiring, plan)
         moved = scale != product(site, wiring, Plan())
         stored_scale, integers = stored(site, wiring)
         if moved.any():
             integers = _derived(site, wiring, floats, plan, scale, moved)
-        edits = plan.integers.get(site.name, [])
         if edits:
             integers = with_edits(integers, "int32", edits, axis=0, note=note)
         if moved.any() or edits:

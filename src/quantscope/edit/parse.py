@@ -1,0 +1,83 @@
+"""Edits as a person types them after `--set`, `--range` and `--off`."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from quantscope.edit.edits import (
+    EditedRole,
+    Off,
+    OffRole,
+    On,
+    OnRole,
+    SetRange,
+    SetScale,
+    SetZeroPoint,
+)
+from quantscope.errors import BadConfigError
+
+_ROLES: dict[str, EditedRole] = {"weights": "weights", "activations": "activations"}
+_SET = "TENSOR.scale=NUMBER, TENSOR.scale=xFACTOR or TENSOR.zero_point=INTEGER"
+
+
+def parse_set(text: str) -> SetScale | SetZeroPoint:
+    """`stem.out.scale=0.1`, `stem.out.scale=x2` (a factor), `stem.out.zero_point=3`.
+
+    Several numbers, one per channel, are separated by commas.
+    """
+    place, equals, value = (part.strip() for part in text.rpartition("="))
+    tensor, _, what = place.rpartition(".")
+    if not equals or not tensor or what not in ("scale", "zero_point"):
+        raise BadConfigError(f"{text!r} is not something to set; give {_SET}")
+    if what == "zero_point":
+        whole = _numbers(text, value, int, "a whole number")
+        return SetZeroPoint(tensor, whole[0] if len(whole) == 1 else whole)
+    if value.startswith(("x", "*")):
+        (factor,) = _numbers(text, value[1:], float, "a factor", count=1)
+        return SetScale(tensor, factor=factor)
+    numbers = _numbers(text, value, float, "a number")
+    return SetScale(tensor, numbers[0] if len(numbers) == 1 else numbers)
+
+
+def parse_range(text: str) -> SetRange:
+    """`stem.out=-1,3.5`: the low end, then the high one."""
+    tensor, equals, value = (part.strip() for part in text.rpartition("="))
+    if not equals or not tensor:
+        raise BadConfigError(f"{text!r} is not a range; give TENSOR=LOW,HIGH")
+    low, high = _numbers(text, value, float, "a number", count=2)
+    return SetRange(tensor, low, high)
+
+
+def parse_off(text: str) -> Off | OffRole:
+    """`weights` and `activations` are all of them; else a layer or a tensor."""
+    target = text.strip()
+    if not target:
+        raise BadConfigError("Nothing is named to switch off; give a layer, a tensor or 'weights'")
+    role = _ROLES.get(target)
+    return Off(target) if role is None else OffRole(role)
+
+
+def parse_on(text: str) -> On | OnRole:
+    """Takes back what `parse_off` reads the same way."""
+    match parse_off(text):
+        case OffRole(role):
+            return OnRole(role)
+        case Off(target):
+            return On(target)
+
+
+Number = TypeVar("Number", int, float)
+
+
+def _numbers(
+    text: str, value: str, read: Callable[[str], Number], kind: str, *, count: int | None = None
+) -> tuple[Number, ...]:
+    found: list[Number] = []
+    for part in value.split(","):
+        try:
+            found.append(read(part.strip()))
+        except ValueError:
+            raise BadConfigError(f"{part.strip()!r} in {text!r} is not {kind}") from None
+    if count is not None and len(found) != count:
+        numbers = "number" if count == 1 else "numbers"
+        raise BadConfigError(f"{text!r} needs {count} {numbers} and has {len(found)}")
+    return tuple(found)
