@@ -12,7 +12,7 @@ from matplotlib import font_manager
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import Colormap, LinearSegmentedColormap
+from matplotlib.colors import Colormap, LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 
@@ -96,16 +96,18 @@ DARK = Theme(
     grid="#30363d",
     paper="#15181c",
     background="none",
-    sources={**_SOURCES, "kernel": LIGHT_INK},
+    sources={**_SOURCES, "inherited": "#58616d", "kernel": LIGHT_INK},
     change=LinearSegmentedColormap.from_list("change_dark", [VERMILLION, "#22262c", BLUE]),
-    amount=LinearSegmentedColormap.from_list("amount_dark", ["#1d2126", "#0b4f78", BLUE, SKY]),
+    amount=LinearSegmentedColormap.from_list(
+        "amount_dark", ["#1d2126", "#0b4f78", BLUE, "#1c7fbe"]
+    ),
 )
 _THEMES: dict[ThemeName, Theme] = {"light": LIGHT, "dark": DARK}
 
 WIDTH_INCHES = 9.0
 SMALL, NORMAL, TITLE = 8.0, 9.0, 11.0
 DPI = 144
-_NOTE_CHARACTERS_AN_INCH = 15.5
+_NOTE_CHARACTERS_AN_INCH = 17
 
 
 class ThemedFigure(Figure):
@@ -156,10 +158,23 @@ def dress(axes: Axes, *, title: str, x: str = "", y: str = "", grid: str | None 
     return axes
 
 
-def legend(place: Axes | Figure, **options: Any) -> Legend:
-    """A legend without a frame, in the figure's ink."""
-    settings = {"fontsize": SMALL, "frameon": False, "labelcolor": theme_of(place).ink, **options}
-    return place.legend(**settings)
+def legend(axes: Axes, *, columns: int, **options: Any) -> Legend:
+    """Above the axes at the right, on the title's line: without a frame, in the figure's ink."""
+    settings: dict[str, Any] = {
+        "loc": "lower right",
+        "bbox_to_anchor": (1.0, 1.0),
+        "borderaxespad": 0.5,
+        "borderpad": 0.1,
+        "ncols": columns,
+        "columnspacing": 1.4,
+        "handlelength": 1.3,
+        "handletextpad": 0.5,
+        "fontsize": SMALL,
+        "frameon": False,
+        "labelcolor": theme_of(axes).ink,
+        **options,
+    }
+    return axes.legend(**settings)
 
 
 def note(figure: Figure, text: str) -> "Text":
@@ -199,7 +214,14 @@ def signed(value: float, form: str = "+g") -> str:
 
 def ink_on(value: float, limit: float, theme: Theme = LIGHT) -> str:
     """Text that can be read on `change` at `value` of +-`limit`."""
-    return "white" if abs(value) > 0.6 * limit else theme.ink
+    return ink_over(theme.change(0.5 + 0.5 * value / limit))
+
+
+def ink_over(colour: Any) -> str:
+    """Dark or white, whichever has the higher contrast on the colour (WCAG's formula)."""
+    parts = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour))
+    luminance = sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), parts, strict=True))
+    return INK if luminance > 0.208 else "#ffffff"
 
 
 def png_bytes(figure: Figure) -> bytes:

@@ -1,1 +1,24 @@
 """Results as matplotlib figures: pure functions, on the page's light or dark theme."""
+
+from quantscope.report.figures.channels import channel_error
+from quantscope.report.figures.classes import confusion, confusion_difference, per_class_change
+from quantscope.report.figures.ranking import Ranked, SensitivityRow, sensitivity_ranking
+from quantscope.report.figures.residuals import residual_branches
+from quantscope.report.figures.scales import scales_along, weight_ranges
+from quantscope.report.figures.sources import error_sources
+from quantscope.report.figures.sqnr import sqnr_along
+
+__all__ = [
+    "Ranked",
+    "SensitivityRow",
+    "channel_error",
+    "confusion",
+    "confusion_difference",
+    "error_sources",
+    "per_class_change",
+    "residual_branches",
+    "scales_along",
+    "sensitivity_ranking",
+    "sqnr_along",
+    "weight_ranges",
+]

@@ -1,0 +1,141 @@
+"""SQNR along the network: what each quantizer leaves alone, and what has come together so far."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from math import floor
+
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+from quantscope.report.figures.layer_axis import (
+    about,
+    along_layers,
+    finite,
+    gid_of,
+    left_out,
+    mark_place,
+    room_for,
+    tensor_labels,
+)
+from quantscope.report.style import (
+    EDITED,
+    QUANTIZED,
+    ThemeName,
+    dress,
+    legend,
+    new_figure,
+    note,
+    nothing_to_show,
+    plain,
+    theme_of,
+)
+from quantscope.run.compare_results import Comparison, TensorComparison
+
+_TITLE = "Signal to quantization noise along the network"
+
+
+def sqnr_along(
+    comparison: Comparison,
+    edited: Comparison | None = None,
+    *,
+    labels: tuple[str, str] | None = None,
+    theme: ThemeName = "light",
+) -> Figure:
+    """Of every activation: the network up to there (filled), its quantizer alone (hollow).
+
+    A second comparison is laid over the first, tensors matched by name; `labels` names the two,
+    "before" and "after" if they are not given.
+    """
+    tensors = comparison.activations
+    if not tensors:
+        return nothing_to_show(
+            _TITLE, f"No activation was compared.{left_out(comparison)}", theme=theme
+        )
+    labels_along = tensor_labels(tensors)
+    figure = new_figure(4.5 + room_for(labels_along), theme=theme)
+    axes = dress(figure.add_subplot(), title=_TITLE, y="SQNR (dB)", grid="y")
+    names = [plain(label, 40) for label in labels or ("before", "after")]
+    _draw(axes, tensors, {t.name: t for t in tensors}, QUANTIZED, names[0] if edited else "")
+    shown = [*tensors]
+    if edited is not None:
+        others = {t.name: t for t in edited.activations}
+        _draw(axes, tensors, others, EDITED, names[1], shift=0.12)
+        shown += [others[t.name] for t in tensors if t.name in others]
+    for place, tensor in enumerate(tensors):
+        if tensor.exact:
+            mark_place(axes, place, "exact")
+        elif tensor.sqnr_db is None:
+            mark_place(axes, place, "not finite" if tensor.not_finite_images else "all zero")
+    along_layers(axes, labels_along)
+    _limit(axes, shown)
+    legend(axes, columns=2)
+    subject = about(comparison)
+    if edited is not None:
+        subject = f"{names[0]}: {subject}; {names[1]}: {about(edited)}"
+    note(
+        figure,
+        f"{subject}. 6 dB are one bit; where filled is far below hollow, most of the "
+        f"error was there before this quantizer. Lines join what is made of one another."
+        f"{left_out(comparison)}",
+    )
+    return figure
+
+
+def _draw(
+    axes: Axes,
+    along: Sequence[TensorComparison],
+    values: Mapping[str, TensorComparison],
+    colour: str,
+    name: str,
+    *,
+    shift: float = 0.0,
+) -> None:
+    before = f"{name}: " if name else ""
+    places = {t.name: place + shift for place, t in enumerate(along) if t.name in values}
+    whole = {name: values[name].sqnr_db for name in places}
+    local = {name: values[name].local_sqnr_db for name in places}
+    points = {name: (places[name], height) for name, height in whole.items() if height is not None}
+    lines = [[points[a], points[b]] for a, b in _steps(along) if a in points and b in points]
+    axes.add_collection(LineCollection(lines, colors=colour, linewidths=1.4, zorder=3))
+    for heights, label, face in (
+        (whole, f"{before}network up to here", colour),
+        (local, f"{before}this quantizer alone", theme_of(axes).paper),
+    ):
+        for tensor in along:
+            height = heights.get(tensor.name)
+            if height is not None:
+                (mark,) = axes.plot(
+                    places[tensor.name],
+                    height,
+                    "o",
+                    markersize=5.5 if face == colour else 5,
+                    markerfacecolor=face,
+                    markeredgecolor=colour,
+                    zorder=4,
+                )
+                mark.set_gid(gid_of(tensor))
+        axes.plot(
+            [], [], "o", markersize=5.5, markerfacecolor=face, markeredgecolor=colour, label=label
+        )
+
+
+def _steps(along: Sequence[TensorComparison]) -> Iterator[tuple[str, str]]:
+    """From each tensor to those made of it, as far as the comparison knows; else to the next."""
+    known = {tensor.name for tensor in along}
+    if not any(tensor.sources for tensor in along):
+        yield from ((a.name, b.name) for a, b in pairwise(along))
+    for tensor in along:
+        inputs = tensor.sources.inherited_by_input if tensor.sources else {}
+        yield from ((name, tensor.name) for name in inputs if name in known)
+
+
+def _limit(axes: Axes, tensors: Sequence[TensorComparison]) -> None:
+    values = finite(v for t in tensors for v in (t.sqnr_db, t.local_sqnr_db))
+    if not values:
+        axes.set_ylim(0, 50)
+        return
+    low = 5 * floor((min(values) - 2) / 5)
+    axes.set_ylim(low, max(values) + max(2.0, 0.06 * (max(values) - low)))
+    if low < 0:
+        axes.axhline(0, color=theme_of(axes).ink, linewidth=0.9, zorder=1)
