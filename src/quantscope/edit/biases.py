@@ -96,8 +96,7 @@ def _derived(
     real = _float_bias(site, wiring, floats).astype(np.float32)
     old_scale, old = stored(site, wiring)
     _check(site, wiring, plan, real, scale, old_scale)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        fresh = np.rint((real / scale).astype(np.float64)).astype(np.int32)
+    fresh = _steps(real, scale).astype(np.int32)
     if is_derived(site, wiring):  # channels whose scale stays keep their integers
         fresh = np.where(np.broadcast_to(moved, old.shape), fresh, old)
     return fresh
@@ -134,9 +133,14 @@ def _check(
 
 
 def _fits(real: Array, scale: Array) -> Array:
+    steps = _steps(real, scale)
+    return np.asarray((steps >= -_LARGEST - 1) & (steps <= _LARGEST))
+
+
+def _steps(real: Array, scale: Array) -> Array:
+    """Divided in float64, as onnxruntime's quantizer does it for biases."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        steps = np.rint((real / scale).astype(np.float64))
-    return np.asarray(np.abs(steps) <= _LARGEST)
+        return np.asarray(np.rint(real.astype(np.float64) / scale.astype(np.float64)))
 
 
 def _smallest(start: float, real: np.float32, rest: np.float32) -> float:
