@@ -28,7 +28,8 @@ class Series:
     dequantized. "int8" and "uint8" are the float values rounded by that type alone; `rule` says
     with which parameters. `below` and `above` count the float values outside the representable
     range of `params` (for "float": of the tensor's own); None where there are no float values.
-    `counts` leaves out `not_finite` values.
+    `counts` leaves out `not_finite` values. `codes` are the counts of each integer of the type, the
+    smallest first; only for "int8" and "uint8", and None where each channel has its own scale.
     """
 
     name: SeriesName
@@ -40,6 +41,7 @@ class Series:
     below: int | None
     above: int | None
     not_finite: int
+    codes: Counts | None = None
 
     @property
     def values(self) -> int:
@@ -67,6 +69,7 @@ class Series:
             "clipped_low_fraction": self.clipped_low_fraction,
             "clipped_high_fraction": self.clipped_high_fraction,
             "not_finite": self.not_finite,
+            "codes": None if self.codes is None else self.codes.tolist(),
         }
 
 

@@ -1,8 +1,6 @@
 """What is counted of one tensor: its float and quantized values, and the float ones as 8 bits."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, Literal
 
 import numpy as np
@@ -41,6 +39,7 @@ class Tally:
     below: int = 0
     above: int = 0
     not_finite: int = 0
+    codes: Array | None = None
 
     def __add__(self, other: "Tally") -> "Tally":
         return Tally(
@@ -50,6 +49,7 @@ class Tally:
             self.below + other.below,
             self.above + other.above,
             self.not_finite + other.not_finite,
+            None if self.codes is None or other.codes is None else self.codes + other.codes,
         )
 
 
@@ -100,6 +100,7 @@ class Plan:
     def _of_rounded(self, floats: Array, params: QuantParams) -> Tally:
         below, above = _outside(floats, params)
         lost = floats.size - _finite(floats).size
+        codes = None
         if params.is_per_tensor:
             codes = _codes(_finite(floats), params)
             values = dequantize(np.arange(params.qmin, params.qmax + 1), params)
@@ -109,7 +110,7 @@ class Plan:
             seen = dequantize(quantize(floats, params, precision="float32"), params)
             seen = seen[np.isfinite(floats)] if lost else seen
             steps = count_values(seen, self.grid)
-        return Tally(steps, *_ends(seen), below, above, lost)
+        return Tally(steps, *_ends(seen), below, above, lost, codes)
 
     def _of_integers(self, integers: Array, params: QuantParams) -> Tally:
         if params.is_per_tensor and params.is_integer:
@@ -161,6 +162,7 @@ class Plan:
             below=tally.below if has_clipping else None,
             above=tally.above if has_clipping else None,
             not_finite=tally.not_finite,
+            codes=tally.codes,
         )
 
 
@@ -261,7 +263,3 @@ def _layer(tensor: QuantTensor) -> str | None:
     return tensor.producer or (
         tensor.consumers[0] if tensor.has_data and tensor.consumers else None
     )
-
-
-def summed(parts: Iterator[dict[SeriesName, Tally]]) -> dict[SeriesName, Tally]:
-    return reduce(lambda a, b: {name: a[name] + b[name] for name in a}, parts)
