@@ -91,7 +91,7 @@ def _compared(session: Session) -> Iterator[Metric]:
 
     yield metric("sqnr", "SQNR", lambda t: t.sqnr_db, _decibels)
     yield metric("local_sqnr", "local SQNR", lambda t: t.local_sqnr_db, _decibels)
-    yield metric("clipped", "clipped share", _clipped, lambda v: f"{v:.2%}")
+    yield metric("clipped", "clipped share", _clipped, lambda v: f"{100 * v:.2f} %")
 
 
 def _stored(session: Session) -> Iterator[Metric]:

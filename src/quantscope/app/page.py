@@ -5,7 +5,7 @@ whose setters are given here. Setters may be called from any thread of marimo's.
 """
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,12 @@ import traitlets
 
 from quantscope.app.metrics import metrics
 from quantscope.app.opened import DEFAULT_MODEL, Opened, open_pair, openable_models
+from quantscope.app.painter import Painter, Wanted
+from quantscope.app.panes.layers import places
 from quantscope.app.rows import LAYER_COLUMNS, TENSOR_COLUMNS, layer_rows, tensor_rows
 from quantscope.app.selection import Selection, first_selection, fitting
 from quantscope.app.session import Session, session_for
-from quantscope.app.widgets import Chrome, Graph, Job, Opener, Table, Tabs
+from quantscope.app.widgets import Chrome, Gallery, Graph, Job, Opener, Table, Tabs
 from quantscope.app.widgets.graph import drawing_of
 from quantscope.app.words import WORDS
 from quantscope.app.worker import Worker
@@ -56,6 +58,8 @@ class Page:
         self.tabs = Tabs(names=list(TABS), tab=TABS[0])
         self.job = Job()
         self.worker = Worker(self.job, self.refresh)
+        self.gallery = Gallery()
+        self.painter = Painter(self.gallery)
         # Wrapped once: a new wrapper at each run of a cell would be a new element of the page.
         self.views = {name: mo.ui.anywidget(widget) for name, widget in self._widgets().items()}
         self._wire()
@@ -86,9 +90,14 @@ class Page:
         self.tensors.rows = tensor_rows(self.session)
         self._set.numbers(lambda count: count + 1)
 
+    def paint(self, wanted: Sequence[Wanted]) -> None:
+        """Show these pictures in the gallery; what is not drawn yet comes when it is."""
+        self.painter.show(self.session, wanted)
+
     def close(self) -> None:
         """At the end of the browser's session: nothing goes on for nobody."""
         self.worker.stop()
+        self.painter.close()
         for widget in self._widgets().values():
             widget.close()
 
@@ -101,11 +110,12 @@ class Page:
             "tensors": self.tensors,
             "tabs": self.tabs,
             "job": self.job,
+            "gallery": self.gallery,
         }
 
     def _wire(self) -> None:
-        for table in (self.layers, self.tensors):
-            traitlets.link((self.graph, "selection"), (table, "selection"))
+        for other in (self.layers, self.tensors, self.gallery, self.chrome):
+            traitlets.link((self.graph, "selection"), (other, "selection"))
         traitlets.link((self.graph, "metric"), (self.layers, "metric"))
         self.graph.observe(
             lambda change: self._set.selection(Selection.from_dict(change["new"])),
@@ -148,6 +158,7 @@ class Page:
         self.session = session_for(opened)
         self.graph.drawing = drawing
         self.layers.rows = layer_rows(self.session)
+        self.gallery.places = places(self.session)
         self.select(selection)
         with self.opener.hold_sync():
             self.opener.busy, self.opener.error = False, ""
@@ -159,6 +170,7 @@ class Page:
         self.job.offer = ""
         yield from session.measure(session.quick, progress)
         yield from session.compare(session.quick, progress)
+        yield from session.count_values(session.quick, progress)
         yield from session.measure(session.sample, progress)
         yield from session.compare(session.sample, progress)
         self.job.offer = "all 10,000 images"

@@ -17,9 +17,9 @@ def setup():
     import marimo as mo
 
     from quantscope.app.page import Page, Setters, open_first, token_for
-    from quantscope.app.panes import header, layer
+    from quantscope.app.panes import header, layer, layer_pictures, layers
 
-    return Page, Setters, header, layer, mo, open_first, token_for
+    return Page, Setters, header, layer, layer_pictures, layers, mo, open_first, token_for
 
 
 @app.cell
@@ -102,10 +102,12 @@ def tabs(page):
 
 
 @app.cell
-def pane_layer(get_numbers, get_selection, get_tab, get_theme, layer, mo, page):
+def pane_layer(get_numbers, get_selection, get_tab, get_theme, layer, layer_pictures, mo, page):
     mo.stop(get_tab() != "Layer")
     get_numbers()
-    layer.show(page.session, get_selection() or page.selection, theme=get_theme())
+    _selection = get_selection() or page.selection
+    page.paint(layer_pictures.wanted(page.session, _selection, theme=get_theme()))
+    layer.show(page.session, _selection, theme=get_theme())
     return
 
 
@@ -113,6 +115,21 @@ def pane_layer(get_numbers, get_selection, get_tab, get_theme, layer, mo, page):
 def pane_layers(get_tab, mo, page):
     mo.stop(get_tab() != "Layers")
     page.views["tensors"]
+    return
+
+
+@app.cell
+def paint_layers(get_numbers, get_tab, get_theme, layers, mo, page):
+    mo.stop(get_tab() != "Layers")
+    get_numbers()
+    page.paint(layers.wanted(page.session, theme=get_theme()))
+    return
+
+
+@app.cell
+def pictures(get_tab, mo, page):
+    mo.stop(get_tab() not in ("Layer", "Layers"))
+    page.views["gallery"]
     return
 
 

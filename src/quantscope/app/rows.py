@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from quantscope.app.metrics import node_keys, output_of
+from quantscope.app.panes.parts import share_text
 from quantscope.app.selection import Selection, select_layer, select_tensor
 from quantscope.app.session import Session
 from quantscope.model import QuantTensor
@@ -92,9 +93,9 @@ def _found(session: Session, tensor: QuantTensor) -> Iterator[tuple[str, float |
     for value in (row.sqnr_db, row.local_sqnr_db):
         yield ("exact" if row.exact else "–", None) if value is None else (f"{value:.1f}", value)
     low, high = row.clipped_low_fraction, row.clipped_high_fraction
-    yield ("–", None) if low is None or high is None else (f"{low + high:.2%}", low + high)
+    yield ("–", None) if low is None or high is None else (share_text(low + high), low + high)
     used = row.used_share_of_range
-    yield ("–", None) if used is None else (f"{used:.0%}", used)
+    yield ("–", None) if used is None else (share_text(used, 0), used)
 
 
 def _row(key: str, selection: Selection, cells: list[str], sort: list[Any]) -> dict[str, Any]:

@@ -10,11 +10,14 @@ from quantscope.app.memo import Memo
 from quantscope.app.opened import Opened
 from quantscope.data import ImageSet, load_full, load_sample
 from quantscope.errors import QuantscopeError, StoppedError
+from quantscope.model import QuantTensor
 from quantscope.progress import Progress, silent
 from quantscope.run import Evaluation, KernelGap, KernelMap, PairedDelta, evaluate, paired
 from quantscope.run.compare import compare
 from quantscope.run.compare_results import Comparison, TensorComparison
 from quantscope.run.gap import gap_between
+from quantscope.run.histogram_results import Histogram, Histograms
+from quantscope.run.histograms import histograms, weight_histogram
 from quantscope.run.sessions import Execution
 
 T = TypeVar("T")
@@ -74,6 +77,10 @@ class Session:
         """As `result`, for what was rendered; a hundred clicks do not push results out."""
         return self._pictures.get(key, make)
 
+    def drawn(self, key: Hashable) -> Any:
+        """A picture that is there already, or None."""
+        return self._pictures.peek(key)
+
     @property
     def quick(self) -> ImageSet:
         """As many images, balanced over classes, as are answered at once."""
@@ -103,9 +110,8 @@ class Session:
     @property
     def comparison(self) -> Comparison | None:
         """Float against quantized on the most images so far, in reference execution."""
-        counts = sorted((len(images) for images in self._sets.values()), reverse=True)
-        found = (self._measured("comparison", count) for count in counts)
-        return next((comparison for comparison in found if comparison is not None), None)
+        found: Comparison | None = self._best("comparison")
+        return found
 
     def compared(self, tensor: str | None) -> TensorComparison | None:
         comparison = self.comparison
@@ -144,6 +150,30 @@ class Session:
             ),
         )
 
+    def count_values(self, images: ImageSet, progress: Progress = silent) -> Iterator[None]:
+        """Histograms of all activations; ONNX files only."""
+        if self.opened.is_float or self.opened.network.format in ("pt2e", "torchscript"):
+            return
+        yield from self._attempt(
+            "histograms",
+            len(images),
+            lambda: histograms(
+                self.opened.path, images, float_model=self.opened.float_path, progress=progress
+            ),
+        )
+
+    def histogram(self, tensor: QuantTensor) -> Histogram | None:
+        """Of an activation once they are counted; of a stored tensor at once."""
+        if tensor.has_data:
+            pairing = self.opened.pairing
+            found = pairing.by_name.get(tensor.name) if pairing else None
+            key = ("weight histogram", tensor.name)
+            return self.result(key, lambda: weight_histogram(tensor, found, self.opened.no_float))
+        counted: Histograms | None = self._best("histograms")
+        if counted is None:
+            return None
+        return next((row for row in counted.tensors if row.name == tensor.name), None)
+
     @cached_property
     def full(self) -> ImageSet:
         """All test images; an error that says how to get them where they are not here."""
@@ -159,6 +189,12 @@ class Session:
         except QuantscopeError as error:
             self.failures[name] = str(error)
         yield
+
+    def _best(self, name: str) -> Any:
+        """On the most images for which it is there."""
+        counts = sorted((len(images) for images in self._sets.values()), reverse=True)
+        found = (self._measured(name, count) for count in counts)
+        return next((result for result in found if result is not None), None)
 
     def _set(self, count: int) -> ImageSet:
         if count not in self._sets:

@@ -1,12 +1,200 @@
-"""The selected layer in full."""
+"""The selected layer: what it is, its parameters, and where its error comes from."""
+
+from collections.abc import Iterator
 
 import marimo as mo
 
+from quantscope.app.panes.parts import line, safe, select_button, share_text, stacked_bar, table
+from quantscope.app.panes.reading import sentence, standing_out
 from quantscope.app.selection import Selection
 from quantscope.app.session import Session
-from quantscope.report.style import ThemeName
+from quantscope.app.words import word
+from quantscope.model import Layer, QuantTensor
+from quantscope.report.layer_text import channel_table, layer_tensors
+from quantscope.report.network_text import batch_of, flow_text, range_text, spread_text
+from quantscope.report.style import DARK, LIGHT, SOURCE_NAMES, ThemeName
+from quantscope.report.wording import amount, attributes_text, shape_text, type_text
+from quantscope.run.compare_results import TensorComparison
+
+_HEAD = {
+    "dtype": "type",
+    "scale": "scale",
+    "zero_point": "zero-point",
+    "range": "range",
+    "used": "used",
+    "clipped": "clipped",
+    "sqnr": "SQNR",
+}
 
 
 def show(session: Session, selection: Selection, *, theme: ThemeName) -> mo.Html:
-    del session, theme
-    return mo.Html(f'<h2 data-testid="layer-name">{selection.layer} {selection.tensor}</h2>')
+    network = session.opened.network
+    layer = next((x for x in network.layers if x.name == selection.layer), None)
+    tensors = list(_tensors(session, layer, selection))
+    parts = [_heading(session, layer, selection)]
+    if tensors:
+        parts.append(_parameters(session, tensors, selection))
+    parts.extend(line(text) for text in _remarks(session, layer, tensors))
+    parts.append(_error(session, selection, tensors, theme))
+    return mo.Html(f'<div class="qs-layer" data-testid="layer">{"".join(parts)}</div>')
+
+
+def _tensors(
+    session: Session, layer: Layer | None, selection: Selection
+) -> Iterator[tuple[str, QuantTensor]]:
+    """What the layer reads, then its constants, then what it writes; each once."""
+    if layer is None:
+        found = (t for t in session.opened.network.tensors if t.name == selection.tensor)
+        yield from (("input of the model", tensor) for tensor in found)
+        return
+    written = {o.quant.name for o in layer.outputs if o.quant}
+    for tensor in layer_tensors(layer):
+        role = tensor.role if tensor.role != "activation" else "reads"
+        yield ("writes" if tensor.name in written else role), tensor
+
+
+def _heading(session: Session, layer: Layer | None, selection: Selection) -> str:
+    network = session.opened.network
+    if layer is None:
+        name, facts = selection.tensor or "", ["input of the model"]
+        facts += [shape_text(o.shape) for o in network.inputs if o.quant and o.quant.name == name]
+    else:
+        name = layer.name
+        kind = type_text(layer, in_quantized=network.is_quantized)
+        facts = [f"{kind} {attributes_text(layer.attributes)}".strip()]
+        facts.append(flow_text(layer, batch_of(network)))
+        if layer.macs:
+            facts.append(f"{amount(layer.macs)} MACs")
+        if layer.weight_bytes:
+            facts.append(f"weights {amount(layer.weight_bytes, 'B')}")
+    shown = "".join(f"<span>{safe(fact)}</span>" for fact in facts if fact)
+    return (
+        f'<div class="qs-heading"><h2 data-testid="layer-name">{safe(name)}</h2>{shown}'
+        f"{_kernel(session, layer)}</div>"
+    )
+
+
+def _kernel(session: Session, layer: Layer | None) -> str:
+    if session.kernels is None or layer is None:
+        return ""
+    found = next((k for k in session.kernels.layers if k.name == layer.name), None)
+    if found is None:
+        return ""
+    text = word("kernel", f"{found.kernel} kernel")
+    if found.saturates:
+        text += f", {word('saturates', 'saturates')}"
+    title = safe(found.why or found.executed_as or "merged into another layer")
+    return f'<span class="qs-faint" title="{title}">{text}</span>'
+
+
+def _parameters(
+    session: Session, tensors: list[tuple[str, QuantTensor]], selection: Selection
+) -> str:
+    head = ["", "tensor", *(word(key, text) for key, text in _HEAD.items())]
+    rows = [list(_row(session, role, tensor, selection)) for role, tensor in tensors]
+    channels = "".join(
+        f"<details><summary>{safe(tensor.name)}: {tensor.params.scale.size:,} channels</summary>"
+        f"{_channels(tensor)}</details>"
+        for role, tensor in tensors
+        if not tensor.params.is_per_tensor and role != "reads"
+    )
+    return f'<div data-testid="parameters">{table(head, rows, right=range(3, 9))}{channels}</div>'
+
+
+def _row(session: Session, role: str, tensor: QuantTensor, selection: Selection) -> Iterator[str]:
+    params = tensor.params
+    compared = session.compared(tensor.name)
+    yield f'<span class="qs-faint">{role}</span>'
+    place = Selection(selection.layer, tensor.name) if role != "reads" else _home(tensor)
+    name = select_button(place, tensor.name, chosen=tensor.name == selection.tensor)
+    marks = f" {word('folded_relu', 'ReLU')}" if tensor.folded_relu else ""
+    yield name + marks
+    grain = "" if params.is_per_tensor else f" {word('per_channel', f'× {params.scale.size:,}')}"
+    yield f"{params.dtype}{grain}"
+    yield spread_text(params.scale, 4 if params.is_per_tensor else 3)
+    yield spread_text(params.zero_point)
+    yield range_text(tensor)
+    yield from _compared(compared)
+
+
+def _home(tensor: QuantTensor) -> Selection:
+    return Selection(tensor.producer, tensor.name)
+
+
+def _compared(row: TensorComparison | None) -> Iterator[str]:
+    if row is None:
+        yield from ("", "", "")
+        return
+    yield "–" if row.used_share_of_range is None else share_text(row.used_share_of_range, 0)
+    low, high = row.clipped_low_fraction, row.clipped_high_fraction
+    yield "–" if low is None or high is None else share_text(low + high)
+    yield "exact" if row.exact else ("–" if row.sqnr_db is None else f"{row.sqnr_db:.1f} dB")
+
+
+def _channels(tensor: QuantTensor) -> str:
+    found = channel_table(tensor)
+    head = [column.heading for column in found.columns]
+    return table(head, found.rows, right=range(len(head)))
+
+
+def _remarks(
+    session: Session, layer: Layer | None, tensors: list[tuple[str, QuantTensor]]
+) -> Iterator[str]:
+    if session.opened.is_float:
+        yield "This model is float: its layers have no scales and zero-points yet."
+        return
+    if layer is None:
+        return
+    roles = {role for role, _ in tensors}
+    follows = next((t.follows for role, t in tensors if role == "writes" and t.follows), None)
+    if follows:
+        yield f"It only moves values, so its output keeps the parameters of {follows}."
+    elif not tensors:
+        yield "Nothing that this layer reads or writes is quantized: it runs in float."
+    elif "weight" not in roles:
+        yield "It has no weights, so there is no histogram of them; its output is quantized."
+
+
+def _error(
+    session: Session,
+    selection: Selection,
+    tensors: list[tuple[str, QuantTensor]],
+    theme: ThemeName,
+) -> str:
+    if session.opened.is_float:
+        return ""
+    comparison = session.comparison
+    if comparison is None:
+        why = session.failures.get("comparison") or session.opened.no_float
+        return line(why or "Its error is being measured…", kind="qs-faint")
+    row = session.compared(selection.tensor)
+    if row is None:
+        missing = next(
+            (
+                u.reason
+                for u in (*comparison.unpaired, *comparison.unseen)
+                if u.name == selection.tensor
+            ),
+            "",
+        )
+        return line(f"Not compared with the float model: {missing}.") if missing else ""
+    parts = []
+    if row.sources is not None:
+        parts.append(stacked_bar(list(_shares(row, theme))))
+    parts.append(
+        f'<p class="qs-reading" data-testid="reading"><b>{safe(row.name)}</b> '
+        f"{safe(sentence(row))}</p>"
+    )
+    names = [tensor.name for role, tensor in tensors if role != "reads"]
+    parts.extend(line(text) for text in standing_out(comparison, names))
+    return f'<div class="qs-card">{"".join(parts)}</div>'
+
+
+def _shares(row: TensorComparison, theme: ThemeName) -> Iterator[tuple[str, str, float]]:
+    colours = (DARK if theme == "dark" else LIGHT).sources
+    assert row.sources is not None
+    for key, name in SOURCE_NAMES.items():
+        share = getattr(row.sources, key)
+        if share is not None:
+            explained = word(key, name) if key != "kernel" else word("gap", name)
+            yield explained, colours[key], share

@@ -1,1 +1,56 @@
-"""The whole network at a glance."""
+"""The whole network at a glance: what its layers have in common, and which one stands out."""
+
+from collections.abc import Iterator
+
+from quantscope.app.painter import Wanted
+from quantscope.app.pictures import WHOLE
+from quantscope.app.selection import select_layer, select_tensor
+from quantscope.app.session import Session
+from quantscope.report.figures import error_sources, scales_along, sqnr_along, weight_ranges
+from quantscope.report.style import ThemeName
+
+
+def wanted(session: Session, *, theme: ThemeName) -> list[Wanted]:
+    return list(_wanted(session, theme))
+
+
+def places(session: Session) -> dict[str, dict[str, str]]:
+    """What a click on a layer's bar selects."""
+    network = session.opened.network
+    inputs = {o.quant.name: select_tensor(o.quant).to_dict() for o in network.inputs if o.quant}
+    return inputs | {layer.name: select_layer(layer).to_dict() for layer in network.layers}
+
+
+def _wanted(session: Session, theme: ThemeName) -> Iterator[Wanted]:
+    network, pairing = session.opened.network, session.opened.pairing
+    comparison = session.comparison
+    if comparison is not None:
+        yield Wanted(
+            ("sqnr along", comparison.images, theme),
+            "Signal to quantization noise along the network",
+            lambda: sqnr_along(comparison, theme=theme),
+            width=WHOLE,
+            height=3.4,
+        )
+        yield Wanted(
+            ("sources along", comparison.images, theme),
+            "Where the error comes from",
+            lambda: error_sources(comparison, theme=theme),
+            width=WHOLE,
+            height=3.4,
+        )
+    if network.is_quantized:
+        yield Wanted(
+            ("weight ranges", theme),
+            "Weights of all layers, float and quantized",
+            lambda: weight_ranges(network, pairing, theme=theme),
+            width=WHOLE,
+            height=3.4,
+        )
+        yield Wanted(
+            ("scales along", theme),
+            "Scales along the network",
+            lambda: scales_along(network, theme=theme),
+            width=WHOLE,
+            height=3.4,
+        )

@@ -38,6 +38,11 @@ function render({ model, el }) {
   };
   const focus = (event) => { const part = worded(event); if (part) show(part); };
   const key = (event) => { if (event.key === "Escape") hide(); };
+  const click = (event) => {
+    const part = event.composedPath().find((one) => one.dataset?.select);
+    if (part) select(model, JSON.parse(part.dataset.select));
+  };
+  document.addEventListener("click", click);
   document.addEventListener("pointerover", over);
   document.addEventListener("focusin", focus);
   document.addEventListener("keydown", key);
@@ -59,6 +64,7 @@ function render({ model, el }) {
   return () => {
     watch.disconnect();
     tip.remove();
+    document.removeEventListener("click", click);
     document.removeEventListener("pointerover", over);
     document.removeEventListener("focusin", focus);
     document.removeEventListener("keydown", key);

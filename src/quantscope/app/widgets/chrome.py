@@ -1,13 +1,14 @@
 """What belongs to the whole page: explanations on hover, the theme, links into the help."""
 
-import anywidget
 import traitlets
 
-from quantscope.app.widgets.base import source
+from quantscope.app.widgets.base import Selecting, source
 
 
-class Chrome(anywidget.AnyWidget):
+class Chrome(Selecting):
     """Any element with `data-word` gets its explanation; `theme` is "light" or "dark".
+
+    A click on an element with `data-select`, a selection as JSON, selects it.
 
     `topic` is the word whose page was asked for, as `{word, n}`: `n` tells two clicks apart.
     """

@@ -1,0 +1,97 @@
+"""Figures are drawn in a thread, the latest wanted first: a click never waits for a picture."""
+
+import sys
+import traceback
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from threading import Condition, Thread
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from quantscope.app.pictures import HALF, Picture, picture_of
+from quantscope.app.session import Session
+from quantscope.app.widgets.gallery import Gallery
+from quantscope.errors import QuantscopeError
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A picture that a pane asks for. Equal keys are equal pictures, within a session."""
+
+    key: Hashable
+    title: str
+    draw: Callable[[], Figure]
+    width: float = HALF
+    height: float | None = None
+
+
+class Painter:
+    """Fills a gallery. What is asked for later makes what was asked before unwanted."""
+
+    def __init__(self, gallery: Gallery) -> None:
+        self.gallery = gallery
+        self._waiting: tuple[Session, tuple[Wanted, ...]] | None = None
+        self._news = Condition()
+        self._closed = False
+        self._thread: Thread | None = None
+
+    def show(self, session: Session, wanted: Sequence[Wanted]) -> None:
+        """What is drawn already is there at once, the rest says that it is being drawn."""
+        known = [session.drawn(one.key) for one in wanted]
+        self.gallery.cards = [_card(one, found) for one, found in zip(wanted, known, strict=True)]
+        with self._news:
+            self._waiting = (session, tuple(wanted)) if None in known else None
+            self._news.notify()
+            if self._waiting and self._thread is None:
+                self._thread = Thread(target=self._paint, daemon=True)
+                self._thread.start()
+
+    def close(self) -> None:
+        with self._news:
+            self._closed = True
+            self._news.notify()
+
+    def _paint(self) -> None:
+        while True:
+            with self._news:
+                self._news.wait_for(lambda: self._closed or self._waiting is not None)
+                if self._closed or self._waiting is None:
+                    return
+                current = self._waiting
+            session, wanted = current
+            for place, one in enumerate(wanted):
+                card = _card(one, session.drawn(one.key)) if session.drawn(one.key) else None
+                if card is None:
+                    card = _painted(session, one)
+                    with self._news:
+                        if self._waiting is not current:
+                            break
+                        cards = list(self.gallery.cards)
+                        cards[place] = card
+                        self.gallery.cards = cards
+            with self._news:
+                if self._waiting is current:
+                    self._waiting = None
+
+
+def _painted(session: Session, wanted: Wanted) -> dict[str, Any]:
+    def draw() -> Picture:
+        return picture_of(wanted.draw(), width=wanted.width, height=wanted.height)
+
+    try:
+        return _card(wanted, session.picture(wanted.key, draw))
+    except QuantscopeError as error:
+        return {**_card(wanted, None), "error": str(error)}
+    except Exception as error:
+        traceback.print_exc(file=sys.__stderr__)
+        text = f"This could not be drawn, and it is a mistake in quantscope: {error!r}"
+        return {**_card(wanted, None), "error": text}
+
+
+def _card(wanted: Wanted, found: Picture | None) -> dict[str, Any]:
+    """As `Gallery.cards` has them."""
+    empty = {"title": wanted.title, "src": "", "caption": "", "regions": [], "error": ""}
+    shape = {"width": wanted.width, "height": wanted.height or 3.4, "wide": wanted.width > HALF}
+    drawn = found.to_dict() if found else {}
+    return {**empty, **shape, **drawn, "id": str(wanted.key), "title": wanted.title}

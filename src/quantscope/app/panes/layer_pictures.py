@@ -1,0 +1,57 @@
+"""The pictures of the selected layer."""
+
+from collections.abc import Iterator
+
+from quantscope.app.painter import Wanted
+from quantscope.app.selection import Selection
+from quantscope.app.session import Session
+from quantscope.model import QuantTensor
+from quantscope.report.figures import channel_error
+from quantscope.report.figures.histograms import activation_histogram
+from quantscope.report.layer_text import layer_tensors
+from quantscope.report.style import ThemeName
+
+
+def wanted(session: Session, selection: Selection, *, theme: ThemeName) -> list[Wanted]:
+    return list(_wanted(session, selection, theme))
+
+
+def _wanted(session: Session, selection: Selection, theme: ThemeName) -> Iterator[Wanted]:
+    network = session.opened.network
+    layer = next((x for x in network.layers if x.name == selection.layer), None)
+    tensors = layer_tensors(layer) if layer else network.tensors
+    chosen = next((t for t in tensors if t.name == selection.tensor), None)
+    shown = chosen if chosen is None or chosen.role == "activation" else _output(session, chosen)
+    if shown is not None:
+        yield from _activation(session, shown, theme)
+    yield from _channels(session, chosen, theme)
+
+
+def _output(session: Session, constant: QuantTensor) -> QuantTensor | None:
+    """Beside a weight stands what it makes."""
+    layers = {layer.name: layer for layer in session.opened.network.layers}
+    reader = layers.get(constant.consumers[0]) if constant.consumers else None
+    return next((o.quant for o in reader.outputs if o.quant), None) if reader else None
+
+
+def _activation(session: Session, tensor: QuantTensor, theme: ThemeName) -> Iterator[Wanted]:
+    histogram = session.histogram(tensor)
+    if histogram is not None:
+        yield Wanted(
+            ("activation", tensor.name, histogram["quantized"].values, theme),
+            f"Values of {tensor.name}",
+            lambda: activation_histogram(histogram, theme=theme),
+            height=3.1,
+        )
+
+
+def _channels(session: Session, tensor: QuantTensor | None, theme: ThemeName) -> Iterator[Wanted]:
+    row = session.compared(tensor.name) if tensor else None
+    comparison = session.comparison
+    if tensor is not None and row is not None and comparison and len(row.channels) > 1:
+        yield Wanted(
+            ("channels", tensor.name, comparison.images, theme),
+            f"Error by channel of {tensor.name}",
+            lambda: channel_error(row, params=tensor.params, theme=theme),
+            height=3.1,
+        )

@@ -1,0 +1,119 @@
+"""Figures as cards of the page: title and note become text, the rest an image with places on it."""
+
+import io
+from base64 import b64encode
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
+
+_DPI = 160
+HALF, WHOLE = 4.8, 9.2
+"""Widths in inches: two cards side by side, or one across."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """Where an artist that stands for a layer (its `gid`) is: shares of the image, y downwards."""
+
+    gid: str
+    x0: float
+    x1: float
+    y0: float
+    y1: float
+
+
+@dataclass(frozen=True)
+class Picture:
+    """`src` is a data URI; `width` and `height` only say the proportions."""
+
+    title: str
+    caption: str
+    src: str = field(repr=False)
+    width: int
+    height: int
+    regions: tuple[Region, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**vars(self), "regions": [vars(region) for region in self.regions]}
+
+
+def picture_of(figure: Figure, *, width: float = HALF, height: float | None = None) -> Picture:
+    """Draw a figure of `report.figures` at another size; letters keep theirs.
+
+    `height` None keeps the axes' own height. The figure is used up: its title and note are gone.
+    """
+    title, caption = _taken_out(figure)
+    figure.set_size_inches(width, height or figure.get_figheight())
+    figure.set_dpi(_DPI)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=_DPI, metadata={"Software": None})
+    wide, high = (round(side * _DPI) for side in figure.get_size_inches())
+    regions = tuple(_regions(figure, wide, high))
+    src = f"data:image/png;base64,{b64encode(buffer.getvalue()).decode()}"
+    return Picture(title, caption, src, wide, high, regions)
+
+
+def _taken_out(figure: Figure) -> tuple[str, str]:
+    """As HTML both are sharper, wrap by themselves, and leave the legend its line."""
+    title = ""
+    if figure.axes:
+        title = figure.axes[0].get_title(loc="left")
+        figure.axes[0].set_title("", loc="left")
+    caption = " ".join(figure.get_supxlabel().split())
+    if caption:
+        figure.supxlabel("")
+    return title.replace(r"\$", "$"), caption.replace(r"\$", "$")
+
+
+def _regions(figure: Figure, wide: int, high: int) -> Iterator[Region]:
+    """One for each layer and axes, widened to its neighbours: a thin mark is hard to hit."""
+    for axes in figure.axes:
+        boxes: dict[str, list[Bbox]] = {}
+        for artist in axes.get_children():
+            box = _extent(artist) if isinstance(artist.get_gid(), str) else None
+            if box is not None and np.isfinite(box.get_points()).all():
+                boxes.setdefault(str(artist.get_gid()), []).append(box)
+        if len(boxes) < 2:  # a figure of one layer selects nothing
+            continue
+        room = axes.get_window_extent()
+        joined = {gid: Bbox.union(found) for gid, found in boxes.items()}
+        for gid, box in _widened(joined, room).items():
+            yield Region(
+                gid,
+                x0=float(box.x0 / wide),
+                x1=float(box.x1 / wide),
+                y0=float(1 - box.y1 / high),
+                y1=float(1 - box.y0 / high),
+            )
+
+
+def _extent(artist: Artist) -> Bbox:
+    return Bbox(artist.get_window_extent().get_points())
+
+
+def _widened(boxes: dict[str, Bbox], room: Bbox) -> dict[str, Bbox]:
+    """Columns from halfway to the one neighbour to halfway to the other, or rows."""
+    centres = {gid: ((box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2) for gid, box in boxes.items()}
+    axis = 0 if _spread(centres, 0) >= _spread(centres, 1) else 1
+    order = sorted(centres, key=lambda gid: centres[gid][axis])
+    places = [centres[gid][axis] for gid in order]
+    start, end = (room.x0, room.x1) if axis == 0 else (room.y0, room.y1)
+    cuts = [start, *((a + b) / 2 for a, b in pairwise(places)), end]
+    found = {}
+    for gid, low, high in zip(order, cuts, cuts[1:], strict=False):
+        sides = (
+            ((low, room.y0), (high, room.y1)) if axis == 0 else ((room.x0, low), (room.x1, high))
+        )
+        found[gid] = Bbox(sides)
+    return found
+
+
+def _spread(centres: dict[str, tuple[float, float]], axis: int) -> float:
+    values = [centre[axis] for centre in centres.values()]
+    return max(values) - min(values)
