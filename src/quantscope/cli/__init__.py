@@ -7,12 +7,14 @@ import typer
 
 from quantscope.cli import (
     accumulators,
+    capture,
     compare,
     data,
     evaluate,
     graph,
     import_keras,
     inspect,
+    play,
     quantize,
     study,
     trace,
@@ -30,10 +32,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("play")(play.command)
 app.command("evaluate")(evaluate.command)
 app.command("inspect")(inspect.command)
 app.command("graph")(graph.command)
 app.command("compare")(compare.command)
+app.command("capture")(capture.command)
 app.command("trace")(trace.command)
 app.command("accumulators")(accumulators.command)
 app.command("quantize")(quantize.command)
