@@ -26,6 +26,7 @@ from quantscope.report.style import (
 from quantscope.run.compare_results import ChannelComparison, TensorComparison
 
 Array = NDArray[np.float64]
+_MOST_BARS = 128
 
 
 def channel_error(
@@ -143,15 +144,13 @@ def _draw_rmse(axes: Axes, tensor: TensorComparison, heights: Array) -> None:
     worst = set(tensor.worst_channels)
     numbers = [c.channel for c in tensor.channels]
     colours = [ERROR if number in worst else QUANTIZED for number in numbers]
-    bars = axes.bar(
-        numbers,
-        np.nan_to_num(heights),
-        0.8 if len(numbers) <= 128 else 1.0,
-        color=colours,
-        zorder=2,
-    )
-    for bar in bars:
-        bar.set_gid(gid_of(tensor))
+    if len(numbers) > _MOST_BARS:  # one collection: a thousand bars take seconds
+        width = 600 / len(numbers)
+        lines = axes.vlines(numbers, 0, heights, colors=colours, linewidth=width, zorder=2)
+        lines.set_gid(gid_of(tensor))
+    else:
+        for bar in axes.bar(numbers, np.nan_to_num(heights), 0.8, color=colours, zorder=2):
+            bar.set_gid(gid_of(tensor))
     axes.set_ylim(bottom=0)
 
 

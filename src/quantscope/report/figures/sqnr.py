@@ -111,7 +111,7 @@ def _draw(
                     "o",
                     markersize=5.5 if face == colour else 5,
                     markerfacecolor=face,
-                    markeredgecolor=colour,
+                    color=colour,
                     zorder=4,
                 )
                 mark.set_gid(gid_of(tensor))

@@ -1,0 +1,126 @@
+"""What all figures have in common: two themes, no global state, no memory kept."""
+
+import gc
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from io import BytesIO
+
+import numpy as np
+import pytest
+from figure_values import CONV, activation, comparison, evaluation
+from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from PIL import Image
+from test_ranking import DISABLE, Result
+from test_residual_branches import RESIDUAL
+
+from quantscope.model import load_onnx, read_onnx
+from quantscope.report import figures
+from quantscope.report.style import DARK, LIGHT, plain, png_bytes, svg_bytes
+from quantscope.run.compare_results import TensorComparison
+from quantscope.run.evaluate import paired
+from quantscope.zoo import find_model
+
+NETWORK = read_onnx(load_onnx(find_model("resnet8-int8")))
+CHANGE = paired(evaluation([0, 1, 1, 2, 2, 2]), evaluation([0, 0, 1, 1, 2, 0]))
+MAKERS: dict[str, Callable[..., Figure]] = {
+    "sqnr": lambda **o: figures.sqnr_along(comparison(), comparison(), **o),
+    "sources": lambda **o: figures.error_sources(comparison(), per_input=True, **o),
+    "scales": lambda **o: figures.scales_along(NETWORK, **o),
+    "weights": lambda **o: figures.weight_ranges(NETWORK, **o),
+    "channels": lambda **o: figures.channel_error(CONV, **o),
+    "residuals": lambda **o: figures.residual_branches([RESIDUAL], comparison(), **o),
+    "ranking": lambda **o: figures.sensitivity_ranking(Result(DISABLE), **o),
+    "confusion": lambda **o: figures.confusion(CHANGE.first, **o),
+    "difference": lambda **o: figures.confusion_difference(CHANGE, **o),
+    "classes": lambda **o: figures.per_class_change(CHANGE, **o),
+    "empty": lambda **o: figures.sqnr_along(comparison(tensors=()), **o),
+}
+every_figure = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
+
+
+def shown_texts(figure: Figure) -> Iterator[Text]:
+    figure.canvas.draw()
+    for text in figure.findobj(Text):
+        if isinstance(text, Text) and text.get_text().strip() and text.get_visible():
+            yield text
+
+
+def _has_cells(axes: Axes) -> bool:
+    return any(isinstance(collection, QuadMesh) for collection in axes.collections)
+
+
+@every_figure
+def test_a_dark_figure_is_transparent_and_has_no_dark_ink(make: Callable[..., Figure]) -> None:
+    figure = make(theme="dark")
+    image = Image.open(BytesIO(png_bytes(figure)))
+    assert image.mode == "RGBA" and image.getpixel((1, 1))[3] == 0  # type: ignore[index]
+    for text in shown_texts(figure):
+        on_cell = text.axes is not None and text in text.axes.texts and _has_cells(text.axes)
+        if not on_cell:
+            assert to_hex(text.get_color()) not in (LIGHT.ink, LIGHT.faint, "#000000"), text
+
+
+@every_figure
+def test_a_light_figure_is_white_with_dark_ink(make: Callable[..., Figure]) -> None:
+    figure = make()
+    image = Image.open(BytesIO(png_bytes(figure))).convert("RGB")
+    assert image.getpixel((1, 1)) == (255, 255, 255)
+    for text in shown_texts(figure):
+        assert to_hex(text.get_color()) not in (DARK.ink, DARK.faint), text
+
+
+@every_figure
+def test_every_figure_has_a_title_and_nothing_is_drawn_outside(
+    make: Callable[..., Figure],
+) -> None:
+    figure = make()
+    assert figure.axes[0].get_title("left")
+    figure.canvas.draw()
+    box = figure.get_tightbbox()
+    width, height = figure.get_size_inches()
+    assert box.x0 > -0.01 and box.x1 < width + 0.01
+    assert box.y0 > -0.01 and box.y1 < height + 0.01
+
+
+@pytest.mark.parametrize("make", [MAKERS["sources"], MAKERS["difference"]])
+def test_the_same_result_gives_the_same_picture(make: Callable[..., Figure]) -> None:
+    assert png_bytes(make()) == png_bytes(make())
+    assert svg_bytes(make()) == svg_bytes(make())
+
+
+def test_a_loop_over_all_layers_keeps_no_figure_and_no_memory() -> None:
+    tensors = [replace(CONV, name=f"layer{n}.out", layer=f"layer{n}") for n in range(10)]
+    made: list[weakref.ref[Figure]] = []
+
+    def objects_after(layers: list[TensorComparison]) -> int:
+        for tensor in layers:
+            figure = figures.channel_error(tensor)
+            made.append(weakref.ref(figure))
+            png_bytes(figure)
+        del figure
+        gc.collect()
+        return len(gc.get_objects())
+
+    objects_after(tensors[:2])  # fonts and caches
+    before = objects_after(tensors[2:4])
+    after = objects_after(tensors[4:])
+    assert len(made) == 10
+    assert not any(figure() for figure in made)
+    assert after - before < 200
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    assert pyplot is None or not pyplot.get_fignums()
+
+
+def test_names_of_a_model_are_never_taken_for_mathematics_or_undrawable() -> None:
+    assert plain("a$x^2$") == r"a\$x^2\$"
+    assert plain("层\n") == r"\u5c42\n"
+    odd = activation("层/$b$\x1b[0m.out", sqnr_db=20.0)
+    figure = figures.sqnr_along(comparison(tensors=(odd, CONV)))
+    assert png_bytes(figure)
+    assert np.isfinite(figure.axes[0].get_ylim()).all()
