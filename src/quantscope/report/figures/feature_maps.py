@@ -1,0 +1,185 @@
+"""What one image becomes inside: float, quantized, and the difference, channel by channel."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import Colormap
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from numpy.typing import NDArray
+
+from quantscope.errors import BadConfigError
+from quantscope.report.style import (
+    NORMAL,
+    SMALL,
+    TITLE,
+    ThemedFigure,
+    ThemeName,
+    dress,
+    new_figure,
+    note,
+    nothing_to_show,
+    plain,
+    theme_of,
+)
+from quantscope.run.capture import CapturedTensor
+
+Values = NDArray[np.float64]
+
+_MOST_CHANNELS = 8
+_TALLEST = 1.7
+_MOST_TICKS = 32
+_ROWS = ("float", "quantized", "difference")
+
+
+def feature_maps(
+    floats: CapturedTensor,
+    quantized: CapturedTensor,
+    *,
+    image: int = 0,
+    channels: Sequence[int] | None = None,
+    channel_axis: int = 1,
+    theme: ThemeName = "light",
+) -> Figure:
+    """One image's values in both networks; columns are channels.
+
+    `image` is a row of the captured values. Float and quantized share one colour scale, the
+    difference (quantized minus float) has its own, symmetric about zero. Without `channels` the
+    eight that differ most are shown, in their order. Without height and width it is one strip.
+    """
+    title = f"{plain(quantized.name, 40)}, float and quantized"
+    maps = [_maps(t.values, image, channel_axis, t.name) for t in (floats, quantized)]
+    if maps[0].size != maps[1].size:
+        raise BadConfigError(
+            f"{floats.name} has {maps[0].size} values an image and {quantized.name} "
+            f"{maps[1].size}: they do not stand for one another"
+        )
+    f, q = maps[0].reshape(maps[1].shape), maps[1]
+    if not (np.isfinite(f).any() and np.isfinite(q).any()):
+        return nothing_to_show(title, "It has no finite values for this image.", theme=theme)
+    difference = q - f
+    chosen = _chosen(difference, channels)
+    return _draw(
+        title, (f[chosen], q[chosen], difference[chosen]), chosen, len(q), quantized, theme
+    )
+
+
+def _maps(values: Any, image: int, axis: int, name: str) -> Values:
+    """[channels, height, width] of one image."""
+    if not 0 <= image < len(values):
+        raise BadConfigError(
+            f"{name} was captured for {len(values)} images; there is no image {image}"
+        )
+    one = np.asarray(values[image], np.float64)
+    if one.ndim < 3:
+        return one.reshape(1, *((1, -1) if one.ndim < 2 else one.shape))
+    first = np.moveaxis(one, axis - 1, 0)
+    return first.reshape(len(first), -1, first.shape[-1])
+
+
+def _chosen(difference: Values, channels: Sequence[int] | None) -> list[int]:
+    if channels is None:
+        energy = np.nansum(difference**2, axis=(1, 2))
+        worst = np.argsort(-energy, kind="stable")[:_MOST_CHANNELS]
+        return sorted(int(channel) for channel in worst)
+    bad = next((c for c in channels if not 0 <= c < len(difference)), None)
+    if bad is not None:
+        raise BadConfigError(f"There is no channel {bad}; choose from 0 to {len(difference) - 1}")
+    if not channels:
+        raise BadConfigError(f"No channel was chosen; choose from 0 to {len(difference) - 1}")
+    return list(channels)
+
+
+def _draw(
+    title: str,
+    rows: tuple[Values, Values, Values],
+    channels: list[int],
+    total: int,
+    tensor: CapturedTensor,
+    theme: ThemeName,
+) -> Figure:
+    is_strip = rows[0].shape[1] == 1
+    columns = len(channels)
+    side = min(7.0 / columns * rows[0].shape[1] / rows[0].shape[2], _TALLEST)
+    figure = new_figure(1.7 + 3 * (0.5 if is_strip else side), theme=theme)
+    figure.suptitle(
+        title, x=0.01, ha="left", fontsize=TITLE, fontweight="bold", color=figure.theme.ink
+    )
+    grid = figure.subplots(3, columns, squeeze=False)
+    low, high, shared = _shared_scale(rows[:2], figure)
+    limit = _largest(rows[2]) or 1.0
+    change = figure.theme.change
+    looks = ((low, high, shared), (low, high, shared), (-limit, limit, change))
+    images: list[AxesImage] = []
+    for line, values, name, (start, end, colours) in zip(grid, rows, _ROWS, looks, strict=True):
+        for axes, picture in zip(line, values, strict=True):
+            image = axes.imshow(picture, cmap=colours, vmin=start, vmax=end)
+            image.set_interpolation("nearest")
+            axes.set_aspect("auto" if is_strip else "equal")
+            _bare(axes)
+        images.append(image)
+        line[0].set_ylabel(name, fontsize=NORMAL, color=figure.theme.ink)
+    for axes, channel in zip(grid[0], channels, strict=True):
+        heading = f"channel {channel}" if total > 1 else ""
+        axes.set_title(heading, fontsize=SMALL, color=figure.theme.ink, pad=4)
+    if is_strip:
+        _number(grid[2][0], rows[2].shape[2])
+    _bar(figure, images[0], grid[:2], "value")
+    _bar(figure, images[2], grid[2:], "quantized − float")
+    note(figure, _explanation(rows, channels, total, tensor))
+    return figure
+
+
+def _bare(axes: Axes) -> None:
+    dress(axes, title="")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    for spine in axes.spines.values():
+        spine.set_visible(True)
+        spine.set_color(theme_of(axes).grid)
+
+
+def _number(axes: Axes, count: int) -> None:
+    places = range(0, count, -(-count // _MOST_TICKS))
+    axes.set_xticks(places, [str(place) for place in places])
+    axes.set_xlabel("channel", fontsize=NORMAL, color=theme_of(axes).ink)
+
+
+def _shared_scale(rows: Sequence[Values], figure: ThemedFigure) -> tuple[float, float, Colormap]:
+    """From 0 where nothing is negative, else symmetric about 0."""
+    largest = max(_largest(values) for values in rows) or 1.0
+    if all(np.nanmin(values) >= 0 for values in rows):
+        return 0.0, largest, figure.theme.amount
+    return -largest, largest, figure.theme.change
+
+
+def _largest(values: Values) -> float:
+    return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+
+
+def _bar(figure: ThemedFigure, image: AxesImage, panels: Any, label: str) -> None:
+    ink = figure.theme.ink
+    bar = figure.colorbar(image, ax=list(panels.flat), fraction=0.03, pad=0.015, aspect=18)
+    bar.set_label(label, fontsize=SMALL, color=ink)
+    bar.ax.tick_params(labelsize=SMALL, length=2, colors=ink)
+    bar.outline.set_visible(False)
+
+
+def _explanation(
+    rows: tuple[Values, Values, Values], channels: list[int], total: int, tensor: CapturedTensor
+) -> str:
+    largest = _largest(rows[2])
+    params = tensor.params
+    parts = ["no difference" if not largest else f"largest difference {largest:.3g}"]
+    if params is not None and params.is_per_tensor and params.is_integer:
+        step = float(params.step)
+        parts[0] += f", {largest / step:.2g} steps of {step:.3g}" if largest else ""
+    if len(channels) < total:
+        parts.append(f"{len(channels)} of {total} channels")
+    lost = int((~np.isfinite(rows[2])).sum())
+    if lost:
+        parts.append(f"{lost:,} values that are not finite are left blank")
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}."
