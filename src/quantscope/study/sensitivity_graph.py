@@ -32,8 +32,8 @@ class SharedGraph:
         self._model.graph.name = "shared"
         self._model.functions.extend(first.proto.functions)
         fed = next(value for value in first.proto.graph.input if value.name == first.input)
-        kind = fed.type.tensor_type.elem_type
-        self._model.graph.input.append(helper.make_tensor_value_info(INPUT, kind, None))
+        self._model.graph.input.add().CopyFrom(fed)
+        self._model.graph.input[0].name = INPUT
         self._functions = _functions(first.proto)
         self._opsets: dict[str, int] = {}
 

@@ -1,0 +1,88 @@
+"""`quantscope sensitivity` as a person meets it."""
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from quantscope.cli import sensitivity as module
+from quantscope.data import load_sample
+from quantscope.errors import QuantscopeError
+from quantscope.study.sensitivity import sensitivity
+
+app = typer.Typer()
+app.command()(module.command)
+
+MODEL = "resnet8-int8"
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def printed(*arguments: object) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.exception or result.output
+    return result.stdout
+
+
+def refused(*arguments: object) -> str:
+    result = run(*arguments)
+    assert isinstance(result.exception, QuantscopeError), result.output
+    text = str(result.exception)
+    assert "\n" not in text
+    return text
+
+
+def test_the_table_is_ranked_and_says_what_was_measured() -> None:
+    lines = printed(MODEL, "--images", 20).splitlines()
+    assert lines[0] == (
+        "resnet8-int8.onnx against resnet8.onnx, reference execution, "
+        "20 images of cifar10-test-sample"
+    )
+    assert "accuracy: float" in lines[1] and "SQNR of the logits" in lines[1]
+    ranked = sensitivity(MODEL, load_sample().take(20)).ranked("disable")
+    shown = lines[5:]
+    assert [line.split()[1] for line in shown] == [row.layer for row in ranked]
+    assert f"{ranked[0].logit_sqnr_db:.2f}" in shown[0]
+    bars = [line.count("█") for line in shown]
+    assert bars == sorted(bars, reverse=True) and bars[0] == 16
+
+
+def test_both_modes_are_two_tables() -> None:
+    text = printed(MODEL, "--images", 10, "--mode", "both")
+    assert text.count("the most sensitive first") == 2
+    assert "with all of it off" in text and "the same logits" in text
+    assert "exact" in text.splitlines()[-1]  # the input, alone
+
+
+def test_json_is_one_object() -> None:
+    content = json.loads(printed(MODEL, "--images", 10, "--mode", "enable", "--json"))
+    assert content["mode"] == "enable"
+    assert {row["mode"] for row in content["rows"]} == {"enable"}
+    assert content["all_off"] == {
+        "accuracy": content["float_accuracy"], "logit_sqnr_db": None, "exact": True
+    }  # fmt: skip
+
+
+def test_runtime_execution_is_said() -> None:
+    text = printed(MODEL, "--images", 10, "--execution", "runtime", "--no-int8-kernels")
+    assert "runtime execution" in text
+
+
+@pytest.mark.parametrize(("name", "start"), [("a.png", b"\x89PNG"), ("a.SVG", b"<?xml")])
+def test_the_figure_is_written(tmp_path: Path, name: str, start: bytes) -> None:
+    printed(MODEL, "--images", 10, "--figure", tmp_path / name)
+    assert (tmp_path / name).read_bytes().startswith(start)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_bad_input_gets_one_line(tmp_path: Path) -> None:
+    assert "is not quantized" in refused("resnet8")
+    assert "is quantized" in refused(MODEL, "--float", MODEL)
+    assert "has no runtime execution" in refused(MODEL, "--mode", "both", "--execution", "runtime")
+    assert "choose 1 to 1,000" in refused(MODEL, "--images", 0)
+    assert "is a .png or .svg file" in refused(MODEL, "--figure", tmp_path / "a.jpg")
+    assert "There is no folder" in refused(MODEL, "--figure", tmp_path / "no" / "a.png")

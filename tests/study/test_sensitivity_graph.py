@@ -1,0 +1,132 @@
+"""Variants in one graph: each gives what it gives alone, and what they share is there once."""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from quantscope.edit import Editor, Off
+from quantscope.run.sessions import session_of
+from quantscope.run.suffix_graph import value_graph
+from quantscope.study import sensitivity_graph
+from quantscope.study.sensitivity_graph import INPUT, SharedGraph
+
+FLOAT = onnx.TensorProto.FLOAT
+ROWS = np.linspace(-2, 2, 12, dtype=np.float32).reshape(4, 3)
+
+
+def model(
+    nodes: list[onnx.NodeProto], constants: dict[str, Any], *, opset: int = 17
+) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        nodes,
+        "small",
+        [helper.make_tensor_value_info("x", FLOAT, ["N", 3])],
+        [helper.make_tensor_value_info("y", FLOAT, None)],
+        [numpy_helper.from_array(np.asarray(v), n) for n, v in constants.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
+
+
+def scaled(factor: float, *, opset: int = 17) -> onnx.ModelProto:
+    """Exp of x, times a factor, plus the same Exp once more under another name."""
+    nodes = [
+        helper.make_node("Exp", ["x"], ["e"]),
+        helper.make_node("Exp", ["x"], ["twin"]),
+        helper.make_node("Mul", ["e", "factor"], ["m"]),
+        helper.make_node("Add", ["m", "twin"], ["y"]),
+        helper.make_node("Neg", ["m"], ["read_by_none"]),
+    ]
+    return model(nodes, {"factor": np.float32(factor)}, opset=opset)
+
+
+def shared(*variants: onnx.ModelProto) -> SharedGraph:
+    graphs = [value_graph(variant) for variant in variants]
+    merged = SharedGraph(graphs[0])
+    for place, graph in enumerate(graphs):
+        assert merged.takes(graph)
+        merged.add(str(place), graph)
+    return merged
+
+
+def check_each_gives_what_it_gives_alone(*variants: onnx.ModelProto) -> None:
+    merged = shared(*variants)
+    session = session_of(merged.model(), "reference")
+    for place, variant in enumerate(variants):
+        found = session.run([merged.outputs[str(place)]], {INPUT: ROWS})[0]
+        alone = session_of(variant, "reference").run(["y"], {"x": ROWS})[0]
+        np.testing.assert_array_equal(found, alone)
+
+
+def operators(merged: SharedGraph) -> Counter[str]:
+    return Counter(node.op_type for node in merged.model().graph.node)
+
+
+def test_what_two_variants_share_is_there_once() -> None:
+    variants = scaled(2), scaled(3)
+    assert operators(shared(*variants)) == {"Exp": 1, "Mul": 2, "Add": 2}
+    check_each_gives_what_it_gives_alone(*variants)
+
+
+def test_variants_that_compute_the_same_have_one_output() -> None:
+    merged = shared(scaled(2), scaled(2), scaled(3))
+    assert merged.outputs["0"] == merged.outputs["1"] != merged.outputs["2"]
+    assert len(merged.model().graph.output) == 2
+
+
+def test_models_are_not_changed() -> None:
+    variant = scaled(2)
+    before = variant.SerializeToString(deterministic=True)
+    shared(variant, scaled(3)).model()
+    assert variant.SerializeToString(deterministic=True) == before
+
+
+def conditional(factor: float) -> onnx.ModelProto:
+    """Both branches read a value from outside; one has a value of its own of an outer's name."""
+
+    def branch(op: str, inner: str) -> onnx.GraphProto:
+        nodes = [
+            helper.make_node(op, ["m", "m"], [inner]),
+            helper.make_node("Identity", [inner], ["out"]),
+        ]
+        return helper.make_graph(nodes, op, [], [helper.make_tensor_value_info("out", FLOAT, None)])
+
+    nodes = [
+        helper.make_node("Mul", ["x", "factor"], ["m"]),
+        helper.make_node(
+            "If", ["flag"], ["y"], then_branch=branch("Add", "a"), else_branch=branch("Mul", "b")
+        ),
+    ]
+    return model(nodes, {"factor": np.float32(factor), "flag": np.array(factor > 2)})
+
+
+def test_a_branch_takes_its_values_from_its_own_variant() -> None:
+    check_each_gives_what_it_gives_alone(conditional(2), conditional(3), conditional(2.5))
+
+
+def test_another_opset_needs_another_graph() -> None:
+    assert not shared(scaled(2)).takes(value_graph(scaled(3, opset=13)))
+
+
+def test_a_full_graph_takes_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    merged = shared(scaled(2))
+    assert merged.takes(value_graph(scaled(3)))
+    monkeypatch.setattr(sensitivity_graph, "MOST_NODES", 6)
+    assert not merged.takes(value_graph(scaled(3)))
+    monkeypatch.undo()
+    monkeypatch.setattr(sensitivity_graph, "MOST_BYTES", 100)
+    assert not merged.takes(value_graph(scaled(3)))
+
+
+def test_a_switched_layer_runs_nothing_before_it() -> None:
+    editor = Editor("resnet8-int8")
+    base = operators(shared(editor.base))
+    off = {name: editor.apply([Off(name)]).proto for name in ("stem", "stack2.shortcut", "head")}
+    added = {n: operators(shared(editor.base, proto)) - base for n, proto in off.items()}
+    assert added["stem"]["Conv"] == base["Conv"]
+    # The shortcut itself, and the three convolutions of the last stack: not its own main branch.
+    assert added["stack2.shortcut"]["Conv"] == 4
+    assert (added["head"]["Conv"], added["head"]["Gemm"]) == (0, 1)
