@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from quantscope.arithmetic import QuantParams, dequantize, quantize
@@ -30,16 +31,29 @@ def captured(values: Array) -> tuple[CapturedTensor, CapturedTensor]:
 SIGNED = RNG.normal(0, 2, (3, 11, 5, 7)).astype(np.float32)
 
 
+def panels(figure: Figure) -> list[Axes]:
+    return [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
+
+
+def headings(figure: Figure) -> list[str]:
+    return [label.get_text() for label in panels(figure)[0].get_xticklabels()]
+
+
 def pictures(figure: Figure) -> Array:
     """[3, columns, height, width]"""
-    shown = [axes.images[0] for axes in figure.axes if axes.get_label() != "<colorbar>"]
-    arrays = np.stack([np.ma.filled(image.get_array(), np.nan) for image in shown])
-    return arrays.reshape(3, -1, *arrays.shape[1:])
+    found = np.stack([np.ma.filled(a.images[0].get_array(), np.nan) for a in panels(figure)])
+    columns = max(len(headings(figure)), 1)
+    gap = 1 if columns > 1 else 0
+    width = (found.shape[2] + gap) // columns
+    return np.stack([found[:, :, n * width : (n + 1) * width - gap] for n in range(columns)], 1)
+
+
+def explained(figure: Figure) -> str:
+    return " ".join(figure.get_supxlabel().split())
 
 
 def scales(figure: Figure) -> Array:
-    shown = [axes.images[0] for axes in figure.axes if axes.get_label() != "<colorbar>"]
-    return np.array([image.get_clim() for image in shown]).reshape(3, -1, 2)
+    return np.array([axes.images[0].get_clim() for axes in panels(figure)])
 
 
 def test_rows_are_float_quantized_and_their_difference() -> None:
@@ -49,11 +63,9 @@ def test_rows_are_float_quantized_and_their_difference() -> None:
     np.testing.assert_allclose(found[0], f.values[2, [4, 0, 9]])
     np.testing.assert_allclose(found[1], q.values[2, [4, 0, 9]])
     np.testing.assert_allclose(found[2], found[1] - found[0])
-    titles = [axes.get_title() for axes in figure.axes[:3]]
-    assert titles == ["channel 4", "channel 0", "channel 9"]
-    names = [figure.axes[place].get_ylabel() for place in (0, 3, 6)]
-    assert names == ["float", "quantized", "difference"]
-    assert "3 of 11 channels" in figure.get_supxlabel()
+    assert headings(figure) == ["channel 4", "channel 0", "channel 9"]
+    assert [a.get_ylabel() for a in panels(figure)] == ["float", "quantized", "difference"]
+    assert "3 of 11 channels" in explained(figure)
 
 
 def test_float_and_quantized_share_a_scale_and_the_difference_has_its_own() -> None:
@@ -61,18 +73,18 @@ def test_float_and_quantized_share_a_scale_and_the_difference_has_its_own() -> N
     figure = feature_maps(f, q, channels=[1, 2])
     found, ends = pictures(figure), scales(figure)
     largest = np.abs(found[:2]).max()
-    np.testing.assert_allclose(ends[:2], np.broadcast_to([-largest, largest], (2, 2, 2)))
+    np.testing.assert_allclose(ends[:2], [[-largest, largest]] * 2)
     off = np.abs(found[2]).max()
-    np.testing.assert_allclose(ends[2], [[-off, off]] * 2)
+    np.testing.assert_allclose(ends[2], [-off, off])
     bars = [axes.get_ylabel() for axes in figure.axes if axes.get_label() == "<colorbar>"]
     assert bars == ["value", "quantized − float"]
-    assert f"{off / np.float32(0.1):.2g} steps of 0.1" in figure.get_supxlabel()
+    assert f"{off / np.float32(0.1):.2g} steps of 0.1" in explained(figure)
 
 
 def test_values_without_negatives_begin_at_zero() -> None:
     f, q = captured(np.abs(SIGNED))
     ends = scales(feature_maps(f, q))
-    assert (ends[:2, :, 0] == 0).all() and (ends[2, :, 0] == -ends[2, :, 1]).all()
+    assert (ends[:2, 0] == 0).all() and ends[2, 0] == -ends[2, 1]
 
 
 def test_those_that_differ_most_are_shown_unless_chosen() -> None:
@@ -80,7 +92,7 @@ def test_those_that_differ_most_are_shown_unless_chosen() -> None:
     worse = CapturedTensor("a.out", "a", PARAMS, q.integers, q.values.copy())
     worse.values[0, [2, 10]] += 1
     figure = feature_maps(f, worse)
-    channels = [int(axes.get_title().split()[1]) for axes in figure.axes[:8]]
+    channels = [int(heading.split()[1]) for heading in headings(figure)]
     assert len(channels) == 8 and channels == sorted(channels) and {2, 10} <= set(channels)
 
 
@@ -97,8 +109,8 @@ def test_channels_may_lie_last() -> None:
 def test_scores_are_a_numbered_strip() -> None:
     f, q = captured(SIGNED[:, :10, 0, 0])
     figure = feature_maps(f, q, image=1)
-    np.testing.assert_allclose(pictures(figure)[0, 0, 0], f.values[1])
-    assert [label.get_text() for label in figure.axes[2].get_xticklabels()] == [
+    np.testing.assert_allclose(panels(figure)[0].images[0].get_array()[0], f.values[1])
+    assert [label.get_text() for label in panels(figure)[2].get_xticklabels()] == [
         str(channel) for channel in range(10)
     ]
 
@@ -122,7 +134,7 @@ def test_what_is_not_finite_is_left_blank() -> None:
     values[0, 0, 0, :2] = np.nan, np.inf
     figure = feature_maps(CapturedTensor("f", None, None, None, values), q, channels=[0])
     assert np.isfinite(scales(figure)).all()
-    assert "2 values that are not finite are left blank" in figure.get_supxlabel()
+    assert "2 values that are not finite are left blank" in explained(figure)
     png_bytes(figure)
     nothing = CapturedTensor("f", None, None, None, np.full_like(values, np.nan))
     text = feature_maps(nothing, q).axes[0].texts[0].get_text()

@@ -15,6 +15,7 @@ from quantscope.report.style import (
     NORMAL,
     SMALL,
     TITLE,
+    WIDTH_INCHES,
     ThemedFigure,
     ThemeName,
     dress,
@@ -29,7 +30,7 @@ from quantscope.run.capture import CapturedTensor
 Values = NDArray[np.float64]
 
 _MOST_CHANNELS = 8
-_TALLEST = 1.7
+_ACROSS, _TALLEST, _FLATTEST = 7.4, 1.7, 0.5
 _MOST_TICKS = 32
 _ROWS = ("float", "quantized", "difference")
 
@@ -100,45 +101,52 @@ def _draw(
     tensor: CapturedTensor,
     theme: ThemeName,
 ) -> Figure:
-    is_strip = rows[0].shape[1] == 1
-    columns = len(channels)
-    side = min(7.0 / columns * rows[0].shape[1] / rows[0].shape[2], _TALLEST)
-    figure = new_figure(1.7 + 3 * (0.5 if is_strip else side), theme=theme)
+    height, width = rows[0].shape[1:]
+    gap = max(1, width // 12)
+    cells = len(channels) * (width + gap) - gap
+    side = float(np.clip(_ACROSS * height / cells, _FLATTEST, _TALLEST))
+    needed = WIDTH_INCHES if height == 1 else 1.6 + side * cells / height
+    figure = new_figure(1.7 + 3 * side, width=float(np.clip(needed, 5, WIDTH_INCHES)), theme=theme)
     figure.suptitle(
         title, x=0.01, ha="left", fontsize=TITLE, fontweight="bold", color=figure.theme.ink
     )
-    grid = figure.subplots(3, columns, squeeze=False)
     low, high, shared = _shared_scale(rows[:2], figure)
     limit = _largest(rows[2]) or 1.0
-    change = figure.theme.change
-    looks = ((low, high, shared), (low, high, shared), (-limit, limit, change))
+    looks = ((low, high, shared), (low, high, shared), (-limit, limit, figure.theme.change))
+    panels = figure.subplots(3, 1)
     images: list[AxesImage] = []
-    for line, values, name, (start, end, colours) in zip(grid, rows, _ROWS, looks, strict=True):
-        for axes, picture in zip(line, values, strict=True):
-            image = axes.imshow(picture, cmap=colours, vmin=start, vmax=end)
-            image.set_interpolation("nearest")
-            axes.set_aspect("auto" if is_strip else "equal")
-            _bare(axes)
+    for axes, values, name, look in zip(panels, rows, _ROWS, looks, strict=True):
+        # One picture for all channels: an axes for each would take a second to lay out.
+        image = axes.imshow(_beside(values, gap), cmap=look[2], vmin=look[0], vmax=look[1])
+        image.set_interpolation("nearest")
+        axes.set_aspect("auto" if height == 1 else "equal")
+        _bare(axes, name)
         images.append(image)
-        line[0].set_ylabel(name, fontsize=NORMAL, color=figure.theme.ink)
-    for axes, channel in zip(grid[0], channels, strict=True):
-        heading = f"channel {channel}" if total > 1 else ""
-        axes.set_title(heading, fontsize=SMALL, color=figure.theme.ink, pad=4)
-    if is_strip:
-        _number(grid[2][0], rows[2].shape[2])
-    _bar(figure, images[0], grid[:2], "value")
-    _bar(figure, images[2], grid[2:], "quantized − float")
+    if total > 1:
+        middles = [n * (width + gap) + (width - 1) / 2 for n in range(len(channels))]
+        panels[0].xaxis.tick_top()
+        panels[0].set_xticks(middles, [f"channel {channel}" for channel in channels])
+    elif height == 1:
+        _number(panels[2], width)
+    _bar(figure, images[0], panels[:2], "value")
+    _bar(figure, images[2], panels[2:], "quantized − float")
     note(figure, _explanation(rows, channels, total, tensor))
     return figure
 
 
-def _bare(axes: Axes) -> None:
-    dress(axes, title="")
+def _beside(maps: Values, gap: int) -> Values:
+    padded = np.pad(maps, ((0, 0), (0, 0), (0, gap)), constant_values=np.nan)
+    return np.concatenate(list(padded), axis=1)[:, :-gap]
+
+
+def _bare(axes: Axes, name: str) -> None:
+    dress(axes, title="", y=name)
+    axes.set_facecolor(theme_of(axes).grid)
     axes.set_xticks([])
     axes.set_yticks([])
+    axes.tick_params(length=0)
     for spine in axes.spines.values():
-        spine.set_visible(True)
-        spine.set_color(theme_of(axes).grid)
+        spine.set_visible(False)
 
 
 def _number(axes: Axes, count: int) -> None:
