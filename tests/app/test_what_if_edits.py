@@ -1,0 +1,130 @@
+"""A person's gestures as edits: short lists that do what was last asked."""
+
+import pytest
+
+from quantscope.app import edits as book
+from quantscope.app.opened import Opened, open_pair
+from quantscope.arithmetic import QuantParams
+from quantscope.edit import Editor, Off, OffRole, On, SetRange, SetScale, SetZeroPoint
+from quantscope.model import QuantTensor
+
+
+@pytest.fixture(scope="module")
+def editor() -> Editor:
+    return Editor("resnet8-int8")
+
+
+@pytest.fixture(scope="module")
+def opened() -> Opened:
+    return open_pair("resnet8-int8")
+
+
+def tensor(editor: Editor, name: str) -> QuantTensor:
+    return next(t for t in editor.network.tensors if t.name == name)
+
+
+def now(editor: Editor, edits: book.Edits, name: str) -> QuantParams:
+    changes = {change.tensor: change.after for change in editor.apply(edits).changes}
+    found = changes.get(name, tensor(editor, name).params)
+    assert found is not None
+    return found
+
+
+def off(editor: Editor, *names: str) -> object:
+    def is_off(edits: book.Edits) -> list[bool]:
+        gone = {c.tensor for c in editor.apply(edits).changes if c.after is None}
+        return [name in gone for name in names]
+
+    return is_off
+
+
+def test_a_hundred_moves_of_a_slider_are_one_edit(editor: Editor) -> None:
+    out = tensor(editor, "stem.out")
+    edits: book.Edits = ()
+    for step in range(100):
+        edits = book.set_scale(edits, out, now(editor, edits, "stem.out"), (50 + step) / 1000)
+    assert edits == (SetScale("stem.out", 0.149),)
+
+
+def test_a_scale_moved_back_is_no_edit(editor: Editor) -> None:
+    out = tensor(editor, "stem.out")
+    edits = book.set_scale((), out, out.params, 0.5)
+    assert book.set_scale(edits, out, out.params, float(out.params.scale)) == ()
+    assert book.set_zero_point((), out, out.params, -128) == ()
+    assert book.set_factor((), out, 1.0) == ()
+
+
+def test_a_scale_after_a_range_keeps_the_zero_point_that_the_range_gave(editor: Editor) -> None:
+    out = tensor(editor, "stem.out")
+    ranged = book.set_range((), out, -1.0, 5.0)
+    before = now(editor, ranged, "stem.out")
+    edits = book.set_scale(ranged, out, before, 0.1)
+    assert not any(isinstance(edit, SetRange) for edit in edits)
+    after = now(editor, edits, "stem.out")
+    assert after.zero_point == before.zero_point
+    assert float(after.scale) == pytest.approx(0.1)
+
+
+def test_a_range_takes_the_place_of_scale_and_zero_point(editor: Editor) -> None:
+    out = tensor(editor, "stem.out")
+    edits = (SetScale("stem.out", 0.1), SetZeroPoint("stem.out", 3), SetScale("head.out", 0.3))
+    assert book.set_range(edits, out, 0.0, 9.0) == (
+        SetScale("head.out", 0.3),
+        SetRange("stem.out", 0.0, 9.0),
+    )
+
+
+def test_what_was_touched_last_stands_last(editor: Editor) -> None:
+    edits = (SetScale("stem.out", 0.1), SetScale("head.out", 0.3))
+    out = tensor(editor, "stem.out")
+    moved = book.set_scale(edits, out, now(editor, edits, "stem.out"), 0.2)
+    assert moved == (SetScale("head.out", 0.3), SetScale("stem.out", 0.2))
+
+
+def test_one_channel_under_a_factor_is_what_it_was_set_to(editor: Editor) -> None:
+    weight = tensor(editor, "stem.weight")
+    edits = book.set_factor((), weight, 2.0)
+    edits = book.set_channel(edits, weight, now(editor, edits, "stem.weight"), 5, 0.001)
+    scales = now(editor, edits, "stem.weight").scale
+    assert float(scales[5]) == pytest.approx(0.001)
+    assert float(scales[4]) == pytest.approx(2 * float(weight.params.scale[4]))
+    assert book.factor_of(edits, weight) == 2.0
+    back = book.set_factor(edits, weight, 1.0)
+    assert float(now(editor, back, "stem.weight").scale[5]) == pytest.approx(0.0005)
+
+
+def test_reset_leaves_switches_and_other_tensors(editor: Editor) -> None:
+    edits = (SetScale("stem.out", 0.1), Off("stem.out"), SetScale("head.out", 0.3))
+    kept = book.reset(edits, tensor(editor, "stem.out"))
+    assert kept == (Off("stem.out"), SetScale("head.out", 0.3))
+
+
+def test_switching_off_and_on_leaves_nothing_behind(editor: Editor) -> None:
+    is_off = off(editor, "stem.out")
+    edits = book.switch((), "stem.out", on=False, is_off=is_off)
+    assert edits == (Off("stem.out"),)
+    assert book.switch(edits, "stem.out", on=True, is_off=is_off) == ()
+
+
+def test_one_tensor_comes_back_from_all_activations(editor: Editor) -> None:
+    is_off = off(editor, "stem.out")
+    edits = book.switch((OffRole("activations"),), "stem.out", on=True, is_off=is_off)
+    assert edits == (OffRole("activations"), On("stem.out"))
+    assert book.switch(edits, "stem.out", on=False, is_off=is_off) == (OffRole("activations"),)
+
+
+def test_all_weights_come_back_even_those_switched_off_by_layer(editor: Editor) -> None:
+    is_off = off(editor, "stem.weight", "head.weight")
+    edits = book.switch_role((Off("stem"),), "weights", on=False, is_off=is_off)
+    assert edits == (Off("stem"), OffRole("weights"))
+    edits = book.switch_role(edits, "weights", on=True, is_off=is_off)
+    assert not any(is_off(edits))  # type: ignore[operator]
+
+
+def test_edits_outlive_the_page_by_model(opened: Opened) -> None:
+    other = open_pair("resnet8-uint8")
+    book.keep_edits(opened, (SetScale("stem.out", 0.1),))
+    assert book.edits_of(opened) == (SetScale("stem.out", 0.1),)
+    assert book.edits_of(other) == ()
+    book.keep_edits(opened, ())
+    assert book.edits_of(opened) == ()
