@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 _DPI = 160
-HALF, WHOLE = 4.8, 9.2
+HALF, WHOLE = 4.8, 7.4
 """Widths in inches: two cards side by side, or one across."""
 
 
@@ -61,8 +61,10 @@ def picture_of(figure: Figure, *, width: float = HALF, height: float | None = No
 
 def _taken_out(figure: Figure) -> tuple[str, str]:
     """As HTML both are sharper, wrap by themselves, and leave the legend its line."""
-    title = ""
-    if figure.axes:
+    title = figure.get_suptitle()
+    if title:
+        figure.suptitle("")
+    elif figure.axes:
         title = figure.axes[0].get_title(loc="left")
         figure.axes[0].set_title("", loc="left")
     caption = " ".join(figure.get_supxlabel().split())

@@ -163,16 +163,16 @@ class Session:
         )
 
     def histogram(self, tensor: QuantTensor) -> Histogram | None:
-        """Of an activation once they are counted; of a stored tensor at once."""
-        if tensor.has_data:
-            pairing = self.opened.pairing
-            found = pairing.by_name.get(tensor.name) if pairing else None
-            key = ("weight histogram", tensor.name)
-            return self.result(key, lambda: weight_histogram(tensor, found, self.opened.no_float))
+        """Of an activation, once they are counted."""
         counted: Histograms | None = self._best("histograms")
-        if counted is None:
-            return None
-        return next((row for row in counted.tensors if row.name == tensor.name), None)
+        rows = counted.tensors if counted else ()
+        return next((row for row in rows if row.name == tensor.name), None)
+
+    def weight_histogram(self, weight: QuantTensor) -> Histogram:
+        pairing = self.opened.pairing
+        pair = pairing.by_name.get(weight.name) if pairing else None
+        key = ("weight histogram", weight.name)
+        return self.result(key, lambda: weight_histogram(weight, pair, self.opened.no_float))
 
     @cached_property
     def full(self) -> ImageSet:

@@ -15,6 +15,7 @@ from quantscope.report.network_text import batch_of, flow_text, range_text, spre
 from quantscope.report.style import DARK, LIGHT, SOURCE_NAMES, ThemeName
 from quantscope.report.wording import amount, attributes_text, shape_text, type_text
 from quantscope.run.compare_results import TensorComparison
+from quantscope.run.kernels import MOVING_OPS
 
 _HEAD = {
     "dtype": "type",
@@ -145,14 +146,23 @@ def _remarks(
         return
     if layer is None:
         return
-    roles = {role for role, _ in tensors}
-    follows = next((t.follows for role, t in tensors if role == "writes" and t.follows), None)
-    if follows:
-        yield f"It only moves values, so its output keeps the parameters of {follows}."
+    kept = _kept_from(layer)
+    if kept:
+        yield f"It only moves values: its output keeps the parameters of {kept}."
     elif not tensors:
         yield "Nothing that this layer reads or writes is quantized: it runs in float."
-    elif "weight" not in roles:
+    elif all(role != "weight" for role, _ in tensors):
         yield "It has no weights, so there is no histogram of them; its output is quantized."
+
+
+def _kept_from(layer: Layer) -> str | None:
+    """The input whose parameters the output has, where the layer computes nothing."""
+    if layer.op_type not in MOVING_OPS:
+        return None
+    outputs = [o.quant for o in layer.outputs if o.quant]
+    inputs = [o.quant for o in layer.activations if o.quant]
+    same = (t.name for t in inputs if outputs and t.params == outputs[0].params)
+    return next(same, None)
 
 
 def _error(

@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 
 from quantscope.app.painter import Wanted
+from quantscope.app.pictures import WHOLE
 from quantscope.app.selection import Selection
 from quantscope.app.session import Session
 from quantscope.model import QuantTensor
 from quantscope.report.figures import channel_error
-from quantscope.report.figures.histograms import activation_histogram
+from quantscope.report.figures.histograms import activation_histogram, weight_histograms
+from quantscope.report.figures.weights import weights_heatmap
 from quantscope.report.layer_text import layer_tensors
 from quantscope.report.style import ThemeName
 
@@ -25,6 +27,8 @@ def _wanted(session: Session, selection: Selection, theme: ThemeName) -> Iterato
     if shown is not None:
         yield from _activation(session, shown, theme)
     yield from _channels(session, chosen, theme)
+    if layer is not None and layer.weight is not None and layer.weight.has_data:
+        yield from _weights(session, layer.weight, theme)
 
 
 def _output(session: Session, constant: QuantTensor) -> QuantTensor | None:
@@ -55,3 +59,21 @@ def _channels(session: Session, tensor: QuantTensor | None, theme: ThemeName) ->
             lambda: channel_error(row, params=tensor.params, theme=theme),
             height=3.1,
         )
+
+
+def _weights(session: Session, weight: QuantTensor, theme: ThemeName) -> Iterator[Wanted]:
+    opened = session.opened
+    yield Wanted(
+        ("weights", weight.name, theme),
+        f"{weight.name}: float, int8 and uint8",
+        lambda: weight_histograms(session.weight_histogram(weight), theme=theme),
+        width=WHOLE,
+        height=2.4,
+    )
+    yield Wanted(
+        ("heatmap", weight.name, theme),
+        f"{weight.name}: every value",
+        lambda: weights_heatmap(opened.network, weight.name, opened.pairing, theme=theme),
+        width=WHOLE,
+        height=3.6,
+    )

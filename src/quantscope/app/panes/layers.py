@@ -30,14 +30,14 @@ def _wanted(session: Session, theme: ThemeName) -> Iterator[Wanted]:
             "Signal to quantization noise along the network",
             lambda: sqnr_along(comparison, theme=theme),
             width=WHOLE,
-            height=3.4,
+            height=3.2,
         )
         yield Wanted(
             ("sources along", comparison.images, theme),
             "Where the error comes from",
             lambda: error_sources(comparison, theme=theme),
             width=WHOLE,
-            height=3.4,
+            height=3.2,
         )
     if network.is_quantized:
         yield Wanted(
@@ -45,12 +45,12 @@ def _wanted(session: Session, theme: ThemeName) -> Iterator[Wanted]:
             "Weights of all layers, float and quantized",
             lambda: weight_ranges(network, pairing, theme=theme),
             width=WHOLE,
-            height=3.4,
+            height=3.2,
         )
         yield Wanted(
             ("scales along", theme),
             "Scales along the network",
             lambda: scales_along(network, theme=theme),
             width=WHOLE,
-            height=3.4,
+            height=3.2,
         )

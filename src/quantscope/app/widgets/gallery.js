@@ -1,6 +1,6 @@
 function render({ model, el }) {
   const grid = element("div", { class: "qs-gallery" });
-  el.append(grid);
+  el.append(element("div", { class: "qs-room" }, grid));
   const drawn = new Map();
 
   // Cards that stay keep their element, so that nothing flickers when one of them changes.

@@ -33,6 +33,7 @@ function render({ model, el }) {
   let cursor = null;
   let boxes = new Map();
   let touched = false;
+  let told = null;
 
   const drawing = () => model.get("drawing");
   const metric = () => (model.get("metrics") ?? []).find((m) => m.key === model.get("metric"));
@@ -69,10 +70,11 @@ function render({ model, el }) {
         element("text", { class: "value", x: w - 8, y: h / 2 + 4, "text-anchor": "end" }),
       );
       if (node.selects) {
-        box.addEventListener("click", () => { cursor = node.key; select(model, node.selects); mark(node.selects); });
+        box.addEventListener("click", () => { hush(); told = node.key; cursor = node.key; select(model, node.selects); mark(node.selects); });
       } else box.classList.add("inert");
-      box.addEventListener("pointermove", (event) => tell(event, factors(node)));
-      box.addEventListener("pointerleave", hush);
+      // After a click the factors stay away until the pointer comes back: they are on the page now.
+      box.addEventListener("pointermove", (event) => { if (told !== node.key) tell(event, factors(node)); });
+      box.addEventListener("pointerleave", () => { told = null; hush(); });
       scene.append(box);
       boxes.set(node.key, box);
     }
@@ -137,6 +139,7 @@ function render({ model, el }) {
     view.k = Math.min(1.25, whole ? Math.min(across, (ch - 2 * MARGIN) / height) : across);
     view.x = (cw - width * view.k) / 2;
     view.y = MARGIN;
+    stage.style.maxHeight = `${Math.ceil(height * Math.min(1.25, across) + 2 * MARGIN)}px`;
   }
 
   function place() {
@@ -185,15 +188,13 @@ function render({ model, el }) {
   }
 
   function tell(event, text) {
-    if (event.buttons) return hush();
+    if (event.buttons) { hush(); return; }
     hover.textContent = text;
     hover.hidden = false;
-    const box = root.getBoundingClientRect();
     const left = Math.min(event.clientX + 14, window.innerWidth - hover.offsetWidth - 8);
     const top = Math.min(event.clientY + 14, window.innerHeight - hover.offsetHeight - 8);
     hover.style.left = `${Math.max(8, left)}px`;
     hover.style.top = `${Math.max(8, top)}px`;
-    return box;
   }
 
   function hush() { hover.hidden = true; }

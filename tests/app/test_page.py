@@ -1,0 +1,131 @@
+"""The page as a person meets it."""
+
+from collections.abc import Callable
+
+from playwright.sync_api import Page, expect
+
+from conftest import playing, settled
+from quantscope.app.panes.header import percent, points
+from quantscope.data import load_sample
+from quantscope.run import evaluate, kernel_gap, paired
+from quantscope.run.compare import compare
+
+OpenPage = Callable[..., Page]
+
+
+def layer_in_graph(page: Page, name: str) -> None:
+    page.get_by_test_id("graph").locator(f'[data-layer="{name}"]').click()
+
+
+def row_in_table(page: Page, name: str) -> None:
+    page.get_by_test_id("table-layers").locator(f'tr[data-layer="{name}"]').click()
+
+
+def chosen_in_graph(page: Page) -> object:
+    return page.get_by_test_id("graph").locator('[aria-selected="true"]')
+
+
+def chosen_in_table(page: Page) -> object:
+    return page.get_by_test_id("table-layers").locator('tr[aria-selected="true"]')
+
+
+def test_page_opens_with_the_numbers_of_the_library(playground: str, open_page: OpenPage) -> None:
+    page = settled(open_page(playground))
+    images = load_sample()
+    baseline = evaluate("resnet8", images, execution="reference")
+    gap = kernel_gap("resnet8-int8", images)
+    number = page.get_by_test_id("accuracy-float").locator(".qs-value")
+    expect(number).to_have_text(percent(baseline.accuracy, 1000))
+    for evaluation in (gap.reference, gap.runtime):
+        card = page.get_by_test_id(f"accuracy-{evaluation.execution}")
+        delta = paired(evaluation, baseline)
+        expect(card.locator(".qs-value")).to_have_text(percent(evaluation.accuracy, 1000))
+        expect(card.locator(".qs-delta")).to_have_text(points(delta.delta, delta.interval_95, 1000))
+    assert page.get_by_test_id("gap").count() == int(gap.is_real)
+    expected = compare("resnet8-int8", images)["stack2.conv1.out"].sqnr_db
+    shown = page.get_by_test_id("table-layers").locator('tr[data-layer="stack2.conv1"] td').last
+    expect(shown).to_have_text(f"{expected:.1f} dB")
+
+
+def test_graph_and_table_select_the_same_layer(playground: str, open_page: OpenPage) -> None:
+    page = open_page(playground)
+    layer_in_graph(page, "stack1.conv2")
+    expect(chosen_in_table(page)).to_have_attribute("data-layer", "stack1.conv2")
+    expect(page.get_by_test_id("layer-name")).to_have_text("stack1.conv2")
+    row_in_table(page, "stack1.add")
+    expect(chosen_in_graph(page)).to_have_attribute("data-layer", "stack1.add")
+    expect(page.get_by_test_id("layer-name")).to_have_text("stack1.add")
+
+
+def test_graph_is_used_with_the_keyboard(playground: str, open_page: OpenPage) -> None:
+    page = open_page(playground)
+    graph = page.get_by_test_id("graph")
+    layer_in_graph(page, "stem")
+    graph.focus()
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_test_id("layer-name")).to_have_text("stem")
+    page.keyboard.press("Enter")
+    expect(page.get_by_test_id("layer-name")).to_have_text("stack1.conv1")
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    expect(page.get_by_test_id("layer-name")).to_have_text("head")
+
+
+def test_selection_survives_tabs(playground: str, open_page: OpenPage) -> None:
+    page = open_page(playground)
+    layer_in_graph(page, "stack1.conv2")
+    page.get_by_test_id("tab-Layers").click()
+    row = page.get_by_test_id("table-tensors").locator('tr[data-tensor="stem.weight"]')
+    row.click()
+    expect(chosen_in_graph(page)).to_have_attribute("data-layer", "stem")
+    page.get_by_test_id("tab-Layer").click()
+    expect(page.get_by_test_id("layer-name")).to_have_text("stem")
+    expect(page.get_by_test_id("reading")).to_contain_text("stem.weight")
+
+
+def test_click_on_a_bar_selects_its_layer(playground: str, open_page: OpenPage) -> None:
+    page = settled(open_page(playground))
+    page.get_by_test_id("tab-Layers").click()
+    card = page.get_by_test_id("card-Weights of all layers, float and quantized")
+    card.locator('[data-gid="stack3.conv1"]').click()
+    expect(chosen_in_table(page)).to_have_attribute("data-layer", "stack3.conv1")
+
+
+def test_layer_without_parameters_says_so(playground: str, open_page: OpenPage) -> None:
+    page = open_page(playground)
+    row_in_table(page, "flatten")
+    expect(page.get_by_test_id("layer")).to_contain_text("keeps the parameters of pool.out")
+
+
+def test_wrong_path_is_a_line_and_the_page_goes_on(playground: str, open_page: OpenPage) -> None:
+    page = open_page(playground)
+    page.get_by_test_id("open-toggle").click()
+    page.get_by_test_id("open-path").fill("missing.onnx")
+    page.get_by_test_id("open-go").click()
+    expect(page.get_by_test_id("open-error")).to_contain_text("No file missing.onnx; give a model")
+    page.keyboard.press("Escape")
+    layer_in_graph(page, "stack1.add")
+    expect(page.get_by_test_id("layer-name")).to_have_text("stack1.add")
+
+
+def test_another_bundled_model_replaces_the_numbers(playground: str, open_page: OpenPage) -> None:
+    page = open_page(playground)
+    layer_in_graph(page, "stack1.conv2")
+    page.get_by_test_id("open-toggle").click()
+    page.get_by_test_id("open-resnet8-uint8").click()
+    expect(page.get_by_test_id("model")).to_have_text("resnet8-uint8")
+    expect(page.get_by_test_id("layer-name")).to_have_text("stack1.conv2")
+    settled(page)
+    gap = kernel_gap("resnet8-uint8", load_sample())
+    shown = page.get_by_test_id("accuracy-runtime").locator(".qs-value")
+    expect(shown).to_have_text(percent(gap.runtime.accuracy, 1000))
+    if gap.is_real:
+        expect(page.get_by_test_id("gap")).to_contain_text(str(gap.explanation()))
+
+
+def test_float_model_alone_says_what_to_do(open_page: OpenPage) -> None:
+    with playing("resnet8") as address:
+        page = open_page(address)
+        expect(page.get_by_test_id("model")).to_have_text("resnet8")
+        expect(page.get_by_text("nothing in it is quantized yet")).to_be_visible()
+        expect(page.get_by_test_id("accuracy-float").locator(".qs-value")).to_contain_text("%")
