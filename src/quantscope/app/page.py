@@ -13,6 +13,7 @@ from typing import Any
 import marimo as mo
 import traitlets
 
+from quantscope.app.edits import Edits, edits_of, keep_edits
 from quantscope.app.metrics import metrics
 from quantscope.app.opened import DEFAULT_MODEL, Opened, open_pair, openable_models
 from quantscope.app.painter import Painter, Wanted
@@ -20,10 +21,11 @@ from quantscope.app.panes.layers import places
 from quantscope.app.rows import LAYER_COLUMNS, TENSOR_COLUMNS, layer_rows, tensor_rows
 from quantscope.app.selection import Selection, first_selection, fitting
 from quantscope.app.session import Session, session_for
-from quantscope.app.widgets import Chrome, Gallery, Graph, Job, Opener, Table, Tabs
+from quantscope.app.widgets import Chrome, EditStrip, Gallery, Graph, Job, Opener, Table, Tabs
 from quantscope.app.widgets.graph import drawing_of
 from quantscope.app.words import WORDS
 from quantscope.app.worker import Worker
+from quantscope.edit import describe
 from quantscope.errors import QuantscopeError
 from quantscope.progress import Progress
 
@@ -40,6 +42,7 @@ class Setters:
     tab: Setter
     model: Setter
     numbers: Setter
+    edits: Setter
     theme: Setter
     topic: Setter
 
@@ -49,6 +52,7 @@ class Page:
 
     def __init__(self, opened: Opened, setters: Setters) -> None:
         self._set = setters
+        self._edits: Edits = ()
         self.session: Session = session_for(opened)
         self.chrome = Chrome(words={key: vars(word) for key, word in WORDS.items()})
         self.opener = Opener(bundled=list(openable_models()))
@@ -58,6 +62,7 @@ class Page:
         self.tabs = Tabs(names=list(TABS), tab=TABS[0])
         self.job = Job()
         self.worker = Worker(self.job, self.refresh)
+        self.strip = EditStrip()
         self.gallery = Gallery()
         self.painter = Painter(self.gallery)
         # Wrapped once: a new wrapper at each run of a cell would be a new element of the page.
@@ -72,6 +77,18 @@ class Page:
     def select(self, selection: Selection) -> None:
         """As a click in the graph does; other widgets follow."""
         self.graph.selection = selection.to_dict()
+
+    @property
+    def edits(self) -> Edits:
+        """Those in force, in the order in which they are applied."""
+        return self._edits
+
+    def set_edits(self, edits: Edits) -> None:
+        """Put other edits in force; they outlive this page for as long as the process does."""
+        self._edits = edits
+        keep_edits(self.session.opened, edits)
+        self.strip.items = [{"text": describe(edit), "warning": ""} for edit in edits]
+        self._set.edits(edits)
 
     def open(self, model: str, float_model: str = "") -> None:
         """Show another pair; what is wrong with it is a line beside where it was asked for."""
@@ -110,6 +127,7 @@ class Page:
             "tensors": self.tensors,
             "tabs": self.tabs,
             "job": self.job,
+            "strip": self.strip,
             "gallery": self.gallery,
         }
 
@@ -125,11 +143,21 @@ class Page:
         self.chrome.observe(lambda change: self._set.theme(change["new"]), names="theme")
         self.chrome.observe(lambda change: self._set.topic(change["new"]), names="topic")
         self.opener.on_msg(self._on_opener)
+        self.strip.on_msg(self._on_strip)
         self.job.on_msg(self._on_job)
 
     def _on_opener(self, _widget: Any, message: dict[str, str], _buffers: Any) -> None:
         if message.get("do") == "open":
             self.open(message.get("model", ""), message.get("float_model", ""))
+
+    def _on_strip(self, _widget: Any, message: dict[str, Any], _buffers: Any) -> None:
+        if message.get("do") == "clear":
+            self.set_edits(())
+        elif message.get("do") == "remove":
+            # By text too: the list may have changed since the click.
+            place, text = message.get("place"), message.get("text")
+            kept = (e for i, e in enumerate(self._edits) if (i, describe(e)) != (place, text))
+            self.set_edits(tuple(kept))
 
     def _on_job(self, _widget: Any, message: dict[str, str], _buffers: Any) -> None:
         if message.get("do") == "stop":
@@ -160,6 +188,7 @@ class Page:
         self.layers.rows = layer_rows(self.session)
         self.gallery.places = places(self.session)
         self.select(selection)
+        self.set_edits(edits_of(opened))
         with self.opener.hold_sync():
             self.opener.busy, self.opener.error = False, ""
             self.opener.model_path = opened.name

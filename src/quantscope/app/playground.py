@@ -30,6 +30,7 @@ def state(Page, Setters, mo, open_first, token_for):
     get_tab, _set_tab = mo.state("Layer")
     get_model, _set_model = mo.state(0)
     get_numbers, _set_numbers = mo.state(0)
+    get_edits, _set_edits = mo.state(())
     get_theme, _set_theme = mo.state("light")
     get_topic, _set_topic = mo.state({})
     page = Page(
@@ -39,6 +40,7 @@ def state(Page, Setters, mo, open_first, token_for):
             tab=_set_tab,
             model=_set_model,
             numbers=_set_numbers,
+            edits=_set_edits,
             theme=_set_theme,
             topic=_set_topic,
         ),
@@ -46,6 +48,7 @@ def state(Page, Setters, mo, open_first, token_for):
     session_token = token_for(page)
     page.begin()
     return (
+        get_edits,
         get_model,
         get_numbers,
         get_selection,
@@ -86,6 +89,12 @@ def head_numbers(get_model, get_numbers, header, page):
 @app.cell
 def head_job(page):
     page.views["job"]
+    return
+
+
+@app.cell
+def head_edits(page):
+    page.views["strip"]
     return
 
 

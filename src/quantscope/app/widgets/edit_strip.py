@@ -1,0 +1,21 @@
+"""The edits in force, under the header: each can be taken back."""
+
+from typing import Any
+
+import anywidget
+import traitlets
+
+from quantscope.app.widgets.base import source, style
+
+
+class EditStrip(anywidget.AnyWidget):
+    """`items` are `{text, warning}`. Asks with `{"do": "remove", "place": ...}` and `"clear"`.
+
+    `numbers` is what the edits do, as `{label, value, delta, note}`; empty while it is not known.
+    """
+
+    _esm = source("edit_strip")
+    _css = style("edit_strip")
+
+    items: traitlets.List[Any] = traitlets.List().tag(sync=True)
+    numbers = traitlets.Dict().tag(sync=True)
