@@ -29,7 +29,7 @@ from quantscope.edit import describe
 from quantscope.errors import QuantscopeError
 from quantscope.progress import Progress
 
-TABS = ("Layer", "Layers")
+TABS = ("Layer", "Layers", "Help")
 
 Setter = Callable[[Any], None]
 
@@ -141,10 +141,14 @@ class Page:
         )
         self.tabs.observe(lambda change: self._set.tab(change["new"]), names="tab")
         self.chrome.observe(lambda change: self._set.theme(change["new"]), names="theme")
-        self.chrome.observe(lambda change: self._set.topic(change["new"]), names="topic")
+        self.chrome.observe(lambda change: self._read(change["new"]), names="topic")
         self.opener.on_msg(self._on_opener)
         self.strip.on_msg(self._on_strip)
         self.job.on_msg(self._on_job)
+
+    def _read(self, topic: dict[str, str]) -> None:
+        self._set.topic(topic.get("page", ""))
+        self.tabs.tab = "Help"
 
     def _on_opener(self, _widget: Any, message: dict[str, str], _buffers: Any) -> None:
         if message.get("do") == "open":

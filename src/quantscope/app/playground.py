@@ -17,9 +17,9 @@ def setup():
     import marimo as mo
 
     from quantscope.app.page import Page, Setters, open_first, token_for
-    from quantscope.app.panes import header, layer, layer_pictures, layers
+    from quantscope.app.panes import header, help, layer, layer_pictures, layers
 
-    return Page, Setters, header, layer, layer_pictures, layers, mo, open_first, token_for
+    return Page, Setters, header, help, layer, layer_pictures, layers, mo, open_first, token_for
 
 
 @app.cell
@@ -32,7 +32,7 @@ def state(Page, Setters, mo, open_first, token_for):
     get_numbers, _set_numbers = mo.state(0)
     get_edits, _set_edits = mo.state(())
     get_theme, _set_theme = mo.state("light")
-    get_topic, _set_topic = mo.state({})
+    get_topic, _set_topic = mo.state("")
     page = Page(
         opened,
         Setters(
@@ -132,6 +132,13 @@ def paint_layers(get_numbers, get_tab, get_theme, layers, mo, page):
     mo.stop(get_tab() != "Layers")
     get_numbers()
     page.paint(layers.wanted(page.session, theme=get_theme()))
+    return
+
+
+@app.cell
+def pane_help(get_tab, get_topic, help, mo):
+    mo.stop(get_tab() != "Help")
+    help.show(get_topic())
     return
 
 

@@ -112,7 +112,7 @@ def _row(session: Session, role: str, tensor: QuantTensor, selection: Selection)
     yield name + marks
     grain = "" if params.is_per_tensor else f" {word('per_channel', f'× {params.scale.size:,}')}"
     yield f"{params.dtype}{grain}"
-    yield spread_text(params.scale, 4 if params.is_per_tensor else 3)
+    yield spread_text(params.scale, 4 if params.is_per_tensor else 2)
     yield spread_text(params.zero_point)
     yield range_text(tensor)
     yield from _compared(compared)

@@ -44,7 +44,7 @@ def _activation(session: Session, tensor: QuantTensor, theme: ThemeName) -> Iter
         yield Wanted(
             ("activation", tensor.name, histogram["quantized"].values, theme),
             f"Values of {tensor.name}",
-            lambda: activation_histogram(histogram, theme=theme),
+            lambda: activation_histogram(histogram, log=True, theme=theme),
             height=3.1,
         )
 

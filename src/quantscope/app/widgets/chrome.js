@@ -15,8 +15,7 @@ function render({ model, el }) {
     const more = element("a", { href: "#", text: "more", "data-testid": "more" });
     more.addEventListener("click", (event) => {
       event.preventDefault();
-      model.set("topic", { word: part.dataset.word, n: (model.get("topic")?.n ?? 0) + 1 });
-      model.save_changes();
+      read(word.page);
       hide();
     });
     tip.replaceChildren(element("b", { text: word.name }), ` ${word.text} `, ...(word.page ? [more] : []));
@@ -26,6 +25,20 @@ function render({ model, el }) {
     const below = box.bottom + 6 + tip.offsetHeight < window.innerHeight;
     tip.style.left = `${left}px`;
     tip.style.top = `${below ? box.bottom + 6 : box.top - tip.offsetHeight - 6}px`;
+  }
+
+  function read(page) {
+    model.set("topic", { page, n: (model.get("topic")?.n ?? 0) + 1 });
+    model.save_changes();
+    const heading = page.split("#")[1];
+    const until = Date.now() + 5000;
+    const seek = () => {
+      const found = document.querySelector(heading ? `.qs-help [id="${heading}"]` : ".qs-pages");
+      const current = document.querySelector(".qs-pages [aria-current]")?.getAttribute("href");
+      if (found && current === page.split("#")[0]) found.scrollIntoView({ block: "start" });
+      else if (Date.now() < until) setTimeout(seek, 60);
+    };
+    seek();
   }
 
   function hide() { tip.hidden = true; target = null; }
@@ -41,6 +54,14 @@ function render({ model, el }) {
   const click = (event) => {
     const part = event.composedPath().find((one) => one.dataset?.select);
     if (part) select(model, JSON.parse(part.dataset.select));
+    const link = event.composedPath().find((one) => one.tagName === "A");
+    const href = link?.getAttribute("href") ?? "";
+    const inPage = href.startsWith("#") && link.closest(".qs-help");
+    if (/^[\w.-]+\.md(#|$)/.test(href) || inPage) {
+      event.preventDefault();
+      const current = document.querySelector(".qs-pages [aria-current]")?.getAttribute("href") ?? "";
+      read(inPage ? current + href : href);
+    }
   };
   document.addEventListener("click", click);
   document.addEventListener("pointerover", over);

@@ -10,7 +10,8 @@ class Chrome(Selecting):
 
     A click on an element with `data-select`, a selection as JSON, selects it.
 
-    `topic` is the word whose page was asked for, as `{word, n}`: `n` tells two clicks apart.
+    `topic` is the page of the help that was asked for, by "more" or by a link to a .md file, as
+    `{page, n}`: `n` tells two clicks apart.
     """
 
     _esm = source("chrome")

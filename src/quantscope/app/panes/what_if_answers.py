@@ -1,0 +1,168 @@
+"""What edits do, answered in a thread: the latest question wins, and better answers follow."""
+
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from threading import Condition, Lock
+
+import marimo as mo
+
+from quantscope.app.edits import Edits
+from quantscope.app.session import Session
+from quantscope.data import ImageSet
+from quantscope.errors import QuantscopeError, StoppedError
+from quantscope.progress import Progress, silent
+from quantscope.run.compare_results import Comparison
+from quantscope.run.sessions import Execution
+from quantscope.run.whatif import Effect, WhatIf
+
+_SECONDS_OF_REST = 0.25
+
+
+@dataclass(frozen=True)
+class Way:
+    """How the edited model is run."""
+
+    execution: Execution = "reference"
+    int8_kernels: bool | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """To the edits in force. Numbers come first; `settled` and `after` follow when nothing moves.
+
+    `after` is the comparison of the edited model with the float one; `error` says why an answer, or
+    its second half, could not be had.
+    """
+
+    session: Session
+    edits: Edits
+    way: Way
+    images: ImageSet | None = None
+    effect: Effect | None = None
+    after: Comparison | None = None
+    settled: bool = False
+    error: str = ""
+
+
+class Asked:
+    """A `WhatIf`, asked by one thread at a time."""
+
+    def __init__(self, what_if: WhatIf) -> None:
+        self.what_if = what_if
+        self.lock = Lock()
+
+
+def asked_for(session: Session, way: Way) -> Asked:
+    """Opened once for a pair and a way to run it, whoever asks."""
+    opened = session.opened
+
+    def open_it() -> Asked:
+        return Asked(
+            WhatIf(
+                opened.path,
+                session.sample,
+                float_model=opened.float_path,
+                execution=way.execution,
+                int8_kernels=way.int8_kernels,
+            )
+        )
+
+    return session.result(("what if", way), open_it)
+
+
+class Answers:
+    """`publish` is called in a thread of marimo's, for each answer that is not outdated by then."""
+
+    def __init__(self, publish: Callable[[Answer], None]) -> None:
+        self._publish = publish
+        self._news = Condition()
+        self._question: Answer | None = None
+        self._running = False
+        self._closed = False
+
+    def ask(self, session: Session, edits: Edits, way: Way) -> None:
+        """What was asked before and is not answered yet never will be."""
+        with self._news:
+            self._question = Answer(session, edits, way)
+            self._news.notify_all()
+            if self._running or self._closed:
+                return
+            self._running = True
+        # Only setters in mo.Thread reach the page; it ends when there is nothing left to answer.
+        mo.Thread(target=self._run, daemon=True).start()
+
+    def close(self) -> None:
+        with self._news:
+            self._closed, self._question = True, None
+            self._news.notify_all()
+
+    def full(self, session: Session, edits: Edits, way: Way, progress: Progress) -> Answer:
+        """On all images; raises what goes wrong."""
+        asked = asked_for(session, way)
+        with asked.lock:
+            effect = asked.what_if.answer(edits, full=True, progress=progress)
+        return Answer(session, edits, way, session.sample, effect)
+
+    def _run(self) -> None:
+        while (question := self._next()) is not None:
+            answer = _caught(question, lambda q=question: _first(q))
+            if self._outdated():
+                # Shown all the same: while a slider moves, the last known number beats none.
+                self._publish(answer)
+                continue
+            self._publish(answer)
+            if answer.effect is None or self._moves_again():
+                continue
+            settled = replace(answer, settled=True)
+            self._publish(settled)
+            self._publish(_caught(settled, lambda a=settled: _second(a, self._unless_outdated)))
+
+    def _next(self) -> Answer | None:
+        with self._news:
+            question, self._question = self._question, None
+            if question is None:
+                self._running = False
+            return question
+
+    def _outdated(self) -> bool:
+        with self._news:
+            return self._question is not None or self._closed
+
+    def _moves_again(self) -> bool:
+        with self._news:
+            return self._news.wait_for(
+                lambda: self._question is not None or self._closed, _SECONDS_OF_REST
+            )
+
+    def _unless_outdated(self, _what: str, _done: int, _total: int) -> None:
+        if self._outdated():
+            raise StoppedError("There is a newer question")
+
+
+def _first(question: Answer) -> Answer:
+    asked = asked_for(question.session, question.way)
+    with asked.lock:
+        effect = asked.what_if.answer(question.edits)
+    return replace(question, effect=effect, images=asked.what_if.quick_images)
+
+
+def _second(answer: Answer, progress: Progress = silent) -> Answer:
+    asked = asked_for(answer.session, answer.way)
+    with asked.lock:
+        after = asked.what_if.downstream_sqnr(answer.edits, progress=progress)
+    return replace(answer, after=after)
+
+
+def _caught(given: Answer, make: Callable[[], Answer]) -> Answer:
+    """A line instead of an answer: the page goes on working."""
+    try:
+        return make()
+    except StoppedError:
+        return given
+    except QuantscopeError as error:
+        return replace(given, error=str(error))
+    except Exception as error:
+        traceback.print_exc(file=sys.__stderr__)
+        return replace(given, error=f"This is a mistake in quantscope: {error!r}")

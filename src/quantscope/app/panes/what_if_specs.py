@@ -1,0 +1,294 @@
+"""What the What-if widgets show of a model with edits: plain values, no marimo."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from quantscope.app.edits import Edits, channel_scales, factor_of
+from quantscope.app.selection import Selection, select_layer, select_tensor
+from quantscope.app.session import Session
+from quantscope.arithmetic import QuantParams
+from quantscope.edit import Applied, Edit, Editor, Off, OffRole, On, OnRole, SetScale, describe
+from quantscope.edit.settings import stays_symmetric
+from quantscope.edit.targets import parts_of
+from quantscope.errors import QuantscopeError
+from quantscope.model import Layer, QuantTensor
+from quantscope.run.histogram_results import Histogram
+
+_BINS = 160
+_MOST_PICKED = 1024
+_NAMED = 4
+
+
+@dataclass(frozen=True)
+class Situation:
+    """A model with edits in force, and the tensor that the controls are for."""
+
+    session: Session
+    editor: Editor
+    applied: Applied
+    selection: Selection
+
+    @property
+    def edits(self) -> Edits:
+        return self.applied.edits
+
+    @property
+    def tensor(self) -> QuantTensor | None:
+        return self.named(self.selection.tensor)
+
+    @property
+    def layer(self) -> Layer | None:
+        layers = self.editor.network.layers
+        return next((x for x in layers if x.name == self.selection.layer), None)
+
+    @property
+    def off(self) -> frozenset[str]:
+        return off_in(self.applied)
+
+    def named(self, name: str | None) -> QuantTensor | None:
+        return next((t for t in self.editor.network.tensors if t.name == name), None)
+
+    def params(self, tensor: QuantTensor) -> QuantParams:
+        """What the edits have made of its parameters, whether it is switched off or not."""
+        applied = self.applied
+        if tensor.name in self.off:
+            kept = (e for e in self.edits if not isinstance(e, Off | OffRole | On | OnRole))
+            applied = self.editor.apply(tuple(kept))
+        found = {change.tensor: change.after for change in applied.changes}
+        return found.get(tensor.name) or tensor.params
+
+
+def off_in(applied: Applied) -> frozenset[str]:
+    """The tensors that are not quantized and were."""
+    return frozenset(change.tensor for change in applied.changes if change.after is None)
+
+
+def qparam_spec(at: Situation, *, seen: int, refusal: str = "") -> dict[str, Any]:
+    """As `QParam.spec` has it."""
+    tensor = at.tensor
+    if tensor is None:
+        return {"tensor": "", "locked": _nothing_here(at), "seen": seen, "refusal": refusal}
+    params, base = at.params(tensor), tensor.params
+    lo, hi = params.representable_range
+    base_lo, base_hi = base.representable_range
+    spec: dict[str, Any] = {
+        "tensor": tensor.name,
+        "dtype": base.dtype,
+        "locked": _locked(at, tensor),
+        "channels": 0 if base.is_per_tensor else base.scale.size,
+        "picks": 1 < base.scale.size <= _MOST_PICKED and not base.block_size,
+        "zero_point": int(params.zero_point.flat[0]),
+        "base_zero_point": int(base.zero_point.flat[0]),
+        "zero_point_is_free": base.is_integer and base.bits <= 16,
+        "qmin": base.qmin,
+        "qmax": base.qmax,
+        "lo": float(lo.min()),
+        "hi": float(hi.max()),
+        "base_lo": float(base_lo.min()),
+        "base_hi": float(base_hi.max()),
+        "changed": any(_names(edit, tensor) for edit in at.edits),
+        "remarks": list(_remarks(at, tensor)),
+        "refusal": refusal,
+        "seen": seen,
+    }
+    if base.is_per_tensor:
+        return {**spec, "scale": _shortest(params.scale), "base_scale": _shortest(base.scale)}
+    return {
+        **spec,
+        "factor": factor_of(at.edits, tensor),
+        "scales": [_shortest(scale) for scale in params.scale.ravel()],
+        "base_scales": [_shortest(scale) for scale in base.scale.ravel()],
+    }
+
+
+def hist_data(at: Situation) -> dict[str, Any]:
+    """As `HistRange.data` has it."""
+    tensor = at.tensor
+    if tensor is None:
+        return {"tensor": "", "message": ""}
+    found = _histogram(at.session, tensor)
+    if not isinstance(found, Histogram):
+        return {"tensor": tensor.name, "message": found}
+    shown = found.at_most(_BINS)
+    counted = shown["float"] if "float" in shown else shown["quantized"]
+    lo, hi = at.params(tensor).representable_range
+    base_lo, base_hi = tensor.params.representable_range
+    return {
+        "tensor": tensor.name,
+        "edges": [float(f"{edge:.7g}") for edge in shown.edges],
+        "counts": counted.counts.tolist(),
+        "drawn": shown["quantized"].counts.tolist() if counted.name == "float" else [],
+        "values": counted.values,
+        "lo": float(lo.min()),
+        "hi": float(hi.max()),
+        "base_lo": float(base_lo.min()),
+        "base_hi": float(base_hi.max()),
+        "movable": tensor.params.is_per_tensor and not _locked(at, tensor),
+        "symmetric": stays_symmetric(tensor, tensor.params),
+        "message": "",
+        "caption": _caption(tensor, is_float=counted.name == "float"),
+    }
+
+
+def switch_items(at: Situation) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+    """As `Switches.main` and `Switches.layers` have them."""
+    network, off = at.editor.network, at.off
+    main = []
+    if at.tensor is not None:
+        state = _state([at.tensor], off)
+        main.append(_item("tensor", at.tensor.name, at.tensor.name, "this tensor alone", state))
+    if at.layer is not None and (parts := parts_of(network, at.layer)):
+        names = ", ".join(part.name for part in parts)
+        label = f"layer {at.layer.name}"
+        main.append(_item("layer", at.layer.name, label, names, _state(parts, off)))
+    for role, kinds in (("weights", ("weight", "bias")), ("activations", ("activation",))):
+        parts = tuple(t for t in network.tensors if t.role in kinds)
+        if parts:
+            hint = f"{len(parts)} tensors"
+            main.append(_item("role", role, f"all {role}", hint, _state(parts, off)))
+    layers = [
+        _item("layer", layer.name, layer.name, "", _state(parts, off))
+        for layer in network.layers
+        if (parts := parts_of(network, layer))
+    ]
+    return main, layers
+
+
+def parts_for(at: Situation, kind: str, key: str) -> tuple[str, ...]:
+    """The tensors that a switch is for; biases follow, so they do not say what is on."""
+    network = at.editor.network
+    if kind == "role":
+        role = "weight" if key == "weights" else "activation"
+        return tuple(t.name for t in network.tensors if t.role == role)
+    if kind == "layer":
+        layer = next((x for x in network.layers if x.name == key), None)
+        return tuple(p.name for p in _telling(parts_of(network, layer))) if layer else ()
+    return (key,)
+
+
+def edit_items(session: Session, edits: Edits) -> list[dict[str, Any]]:
+    """As `EditStrip.items` has them."""
+    tensors = {t.name: t for t in session.opened.network.tensors}
+    layers = {x.name: x for x in session.opened.network.layers}
+    items = []
+    for edit in edits:
+        name = str(getattr(edit, "tensor", None) or getattr(edit, "target", ""))
+        place = None
+        if name in tensors:
+            place = select_tensor(tensors[name]).to_dict()
+        elif name in layers:
+            place = select_layer(layers[name]).to_dict()
+        text = edit_text(edit, tensors.get(name))
+        items.append({"text": text, "warning": "", "select": place})
+    return items
+
+
+def edit_text(edit: Edit, tensor: QuantTensor | None) -> str:
+    """As `describe`, but scales of channels are told by those that differ from the model's."""
+    if not (isinstance(edit, SetScale) and isinstance(edit.scale, tuple) and tensor is not None):
+        return describe(edit)
+    given = np.asarray(channel_scales((edit,), tensor), np.float32)
+    moved = np.flatnonzero(given != tensor.params.scale.ravel())
+    if len(moved) == 1:
+        return f"scale of channel {moved[0]} of {tensor.name} = {given[moved[0]]:.4g}"
+    return f"scales of {len(moved)} channels of {tensor.name}"
+
+
+def _item(kind: str, key: str, label: str, hint: str, state: str) -> dict[str, str]:
+    return {"kind": kind, "key": key, "label": label, "hint": hint, "state": state}
+
+
+def _state(parts: Sequence[QuantTensor], off: frozenset[str]) -> str:
+    gone = [part.name in off for part in _telling(parts)]
+    return "off" if all(gone) else "some" if any(gone) else "on"
+
+
+def _telling(parts: Sequence[QuantTensor]) -> Sequence[QuantTensor]:
+    return [part for part in parts if part.role != "bias"] or parts
+
+
+def _locked(at: Situation, tensor: QuantTensor) -> str:
+    if tensor.name in at.off:
+        return f"{tensor.name} is not quantized now; switch it on to change its parameters."
+    try:
+        at.editor.apply((SetScale(tensor.name, factor=1.0),))
+    except QuantscopeError as error:
+        return f"{error}."
+    return ""
+
+
+def _nothing_here(at: Situation) -> str:
+    if at.layer is None:
+        return "Select a layer or a tensor: in the graph, in the table, or in any figure."
+    return f"Nothing that {at.layer.name} makes is quantized, so there is nothing to change here."
+
+
+def _names(edit: Edit, tensor: QuantTensor) -> bool:
+    return getattr(edit, "tensor", None) == tensor.name
+
+
+def _remarks(at: Situation, tensor: QuantTensor) -> Iterator[dict[str, str]]:
+    """What the edits of this tensor did besides, and what a person should know of them."""
+    for warning in at.applied.warnings:
+        if warning.tensor == tensor.name:
+            yield {"kind": "warning", "text": f"{warning.text}."}
+    own = tuple(
+        e for e in at.edits if _names(e, tensor) or getattr(e, "target", None) == tensor.name
+    )
+    if not own:
+        yield from _moved_along(at, tensor)
+        return
+    alone = at.editor.apply(own)
+    shared = [c.tensor for c in alone.changes if c.kind == "shared"]
+    biases = [c.tensor for c in alone.changes if c.kind == "bias follows"]
+    if shared:
+        yield {"kind": "moved", "text": f"Moved along, sharing its parameters: {_list(shared)}."}
+    if biases:
+        yield {"kind": "moved", "text": f"Biases that follow: {_list(biases)}."}
+    for note in alone.notes:
+        yield {"kind": "note", "text": f"{note}."}
+
+
+def _moved_along(at: Situation, tensor: QuantTensor) -> Iterator[dict[str, str]]:
+    change = next((c for c in at.applied.changes if c.tensor == tensor.name), None)
+    if change is not None and change.kind == "shared":
+        yield {"kind": "moved", "text": "It moved along with a tensor that shares its parameters."}
+    elif change is not None and change.kind == "bias follows":
+        yield {"kind": "moved", "text": "It follows an edit of its input or its weights."}
+
+
+def _list(names: Iterable[str]) -> str:
+    names = list(names)
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def _histogram(session: Session, tensor: QuantTensor) -> Histogram | str:
+    if tensor.role == "bias":
+        return "A bias is stored in 32 bits, in steps that its input and weights give."
+    try:
+        if tensor.has_data:
+            return session.weight_histogram(tensor)
+        found = session.histogram(tensor)
+    except QuantscopeError as error:
+        return str(error)
+    return found or session.failures.get("histograms") or "Its values are being counted…"
+
+
+def _caption(tensor: QuantTensor, *, is_float: bool) -> str:
+    what = "float" if is_float else "quantized"
+    over = "; line: quantized" if is_float else ""
+    ends = (
+        "drag the ends of the range"
+        if tensor.params.is_per_tensor
+        else "each channel has a range of its own; shown is the widest"
+    )
+    return f"filled: {what} values{over}; heights are logarithmic; {ends}"
+
+
+def _shortest(scale: Any) -> float:
+    """The double with the fewest digits that is this float32, so that fields read well."""
+    return float(str(np.float32(scale)))
