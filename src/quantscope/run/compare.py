@@ -20,10 +20,10 @@ from quantscope.model import Network, load_onnx, read_onnx
 from quantscope.model.onnx_file import OnnxFile
 from quantscope.model.pairing import Pairing, pair
 from quantscope.progress import Progress, silent
-from quantscope.run.capture import input_batches
+from quantscope.run.capture import input_batches, refuse_int8_kernels
 from quantscope.run.classifier import TORCH_SUFFIXES
 from quantscope.run.compare_graph import Detail, build_graph
-from quantscope.run.compare_results import Comparison, Uncompared
+from quantscope.run.compare_results import Comparison, TensorComparison, Uncompared
 from quantscope.run.compare_runtime import RuntimeReader
 from quantscope.run.compare_scores import ScoreKeeper
 from quantscope.run.compare_statistics import Accumulator
@@ -53,29 +53,40 @@ def compare(
     batch: int | None = None,
     progress: Progress = silent,
 ) -> Comparison:
-    """Compare a quantized ONNX model with the float one it was made from.
+    """Compare a quantized model with the float one it was made from.
 
     `float_model` None works for bundled models and for those that say what they were made from.
     The float network always runs as its file states it; `execution` is the quantized one's. In
     runtime execution only those inner tensors are shown that can be looked at without changing
     what runs, and the model's outputs come from a session that is not looked into. `detail` "sqnr"
     gives each activation's SQNR and no more, in a fraction of the time. `threads` 0 means all
-    cores; each takes batches of its own.
+    cores; each takes batches of its own. A PyTorch program (.pt2) has only its reference execution;
+    its float model is a program too, or ResNet8's weights (.safetensors).
     """
     if len(images) == 0:
         raise BadDataError(f"{images.name} holds no images; give at least one")
     if batch is not None and batch < 1:
         raise BadConfigError(f"A batch holds at least one image, not {batch}")
-    file = _onnx_file(find_model(model))
+    path = find_model(model)
+    if path.suffix in TORCH_SUFFIXES and path.exists():
+        refuse_int8_kernels(path, int8_kernels)
+        from quantscope.run.torch_compare import compare_programs
+
+        return compare_programs(
+            path,
+            images,
+            float_model=float_model,
+            execution=execution,
+            detail=detail,
+            threads=threads,
+            batch=batch,
+            progress=progress,
+        )
+    file = _onnx_file(path)
     network = read_onnx(file)
     float_file = _float_file(network, float_model)
     float_network = read_onnx(float_file)
-    pairing = pair(float_network, network)
-    if not pairing.outputs:
-        raise BadModelError(
-            f"{float_file.path.name} and {file.path.name} have no output in common; "
-            f"give the float model that {file.path.name} was made from"
-        )
+    pairing = paired(float_network, network)
     classifier = open_onnx(file.path, execution=execution, int8_kernels=int8_kernels, threads=1)
     reader = None
     proto = file.load_proto()
@@ -105,7 +116,7 @@ def compare(
         integers = {graph.fed[name]: v for name, v in reader.read(rows, shipped).items()}
         return _run(session, {graph.input: rows, **integers}, file.path.name), shipped
 
-    batches = input_batches(classifier, images, batch or _batch(network))
+    batches = input_batches(classifier, images, batch or small_batch(network))
     done = 0
     for rows, count, (values, mine) in in_order(run, batches, threads=threads or cores()):
         scores.add(values[graph.float_scores][:count], mine[:count])
@@ -118,13 +129,15 @@ def compare(
     disturbed = reader.disturbed if reader is not None else None
     if disturbed is not None:
         accumulators = []
-    return _result(
+    return comparison_of(
         network,
         float_network,
         pairing,
         images,
         accumulators=accumulators,
-        detail=detail,
+        constants=(
+            compare_constants(float_network, network, pairing) if detail == "full" else ({}, [])
+        ),
         unseen={
             **graph.unseen,
             **(reader.unseen if reader else {}),
@@ -134,6 +147,16 @@ def compare(
         execution=execution,
         provenance=classifier.provenance,
     )
+
+
+def paired(float_network: Network, network: Network) -> Pairing:
+    pairing = pair(float_network, network)
+    if not pairing.outputs:
+        raise BadModelError(
+            f"{float_network.path.name} and {network.path.name} have no output in common; "
+            f"give the float model that {network.path.name} was made from"
+        )
+    return pairing
 
 
 def _onnx_file(path: Path) -> OnnxFile:
@@ -154,7 +177,7 @@ def _float_file(network: Network, given: str | Path | None) -> OnnxFile:
     return _onnx_file(path)
 
 
-def _batch(network: Network) -> int:
+def small_batch(network: Network) -> int:
     """As many images as keep the largest activation of a batch small."""
     shapes = [t.shape for t in network.tensors if t.role == "activation" and t.shape]
     sizes = [prod(d for d in shape[1:] if isinstance(d, int)) for shape in shapes]
@@ -171,23 +194,20 @@ def _run(session: ort.InferenceSession, given: dict[str, Array], model: str) -> 
     return dict(zip(names, found, strict=True))
 
 
-def _result(
+def comparison_of(
     network: Network,
     float_network: Network,
     pairing: Pairing,
     images: ImageSet,
     *,
     accumulators: list[Accumulator],
-    detail: Detail,
+    constants: tuple[dict[str, TensorComparison], list[Uncompared]],
     unseen: dict[str, str],
     **facts: Any,
 ) -> Comparison:
-    found = {a.probe.pair.name: a.finish() for a in accumulators}
-    missing = [Uncompared(u.name, u.role, u.reason) for u in pairing.unpaired]
-    if detail == "full":
-        constants, without = compare_constants(float_network, network, pairing)
-        found |= constants
-        missing += without
+    """`constants` are weights and biases by name, and those that could not be compared."""
+    found = {a.probe.pair.name: a.finish() for a in accumulators} | constants[0]
+    missing = [Uncompared(u.name, u.role, u.reason) for u in pairing.unpaired] + constants[1]
     order = {tensor.name: place for place, tensor in enumerate(network.tensors)}
     return Comparison(
         model=network.path.name,

@@ -144,27 +144,30 @@ def run_nodes(
     write into what they are given: with `protect` they get a copy of it.
     """
     import torch
-    from torch.fx.node import map_arg
 
     last = {} if keep is None else _last_readers(nodes, keep)
+    with torch.inference_mode():
+        for node in nodes:
+            found = call(node, values.__getitem__, model=model, protect=protect)
+            values[node.name] = found
+            if watch is not None:
+                watch(node.name, found)
+            for name in last.get(node.name, ()):
+                values.pop(name, None)
 
-    def read(node: "Node") -> Any:
-        return values[node.name]
 
-    for node in nodes:
-        arguments: Any = map_arg(node.args, read)
-        options: Any = map_arg(node.kwargs, read)
-        if protect and writes_into_its_input(node):
-            arguments = (arguments[0].clone(), *arguments[1:])
-        try:
-            with torch.inference_mode():
-                values[node.name] = node.target(*arguments, **options)  # type: ignore[operator]
-        except Exception as error:  # of any kind: the operators are the file's
-            raise BadModelError(f"{model} failed while running: {first_line(error)}") from None
-        if watch is not None:
-            watch(node.name, values[node.name])
-        for name in last.get(node.name, ()):
-            values.pop(name, None)
+def call(node: "Node", read: Callable[[str], Any], *, model: str, protect: bool = False) -> Any:
+    """What one node gives for what `read` has under the names that it reads."""
+    from torch.fx.node import map_arg
+
+    arguments: Any = map_arg(node.args, lambda each: read(each.name))
+    options: Any = map_arg(node.kwargs, lambda each: read(each.name)) if node.kwargs else {}
+    if protect and writes_into_its_input(node):
+        arguments = (arguments[0].clone(), *arguments[1:])
+    try:
+        return node.target(*arguments, **options)  # type: ignore[operator]
+    except Exception as error:  # of any kind: the operators are the file's
+        raise BadModelError(f"{model} failed while running: {first_line(error)}") from None
 
 
 def writes_into_its_input(node: "Node") -> bool:

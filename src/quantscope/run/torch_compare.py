@@ -1,0 +1,169 @@
+"""An exported float program and its quantized form on the same images, tensor by tensor.
+
+Batches run side by side, and only their sums are kept: memory does not grow with the images.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from quantscope.data import ImageSet
+from quantscope.errors import BadConfigError, BadModelError
+from quantscope.model import Network
+from quantscope.model.network import PROVENANCE_KEY
+from quantscope.progress import Progress, silent
+from quantscope.run.classifier import TORCH_SUFFIXES
+from quantscope.run.compare import comparison_of, paired, small_batch
+from quantscope.run.compare_graph import Detail
+from quantscope.run.compare_results import Comparison, TensorComparison
+from quantscope.run.compare_scores import ScoreKeeper
+from quantscope.run.compare_statistics import Accumulator
+from quantscope.run.in_order import cores, in_order
+from quantscope.run.sessions import Execution
+from quantscope.run.torch_classifier import refuse_runtime
+from quantscope.run.torch_pairs import BatchResult, PairedPrograms
+from quantscope.run.torch_probes import TorchProbe
+from quantscope.run.torch_programs import Program, opened_program
+from quantscope.run.torch_weights import check_weights_fit, compare_weights
+from quantscope.zoo import bundled_models, find_model
+
+
+def compare_programs(
+    path: Path,
+    images: ImageSet,
+    *,
+    float_model: str | Path | None,
+    execution: Execution,
+    detail: Detail,
+    threads: int,
+    batch: int | None,
+    progress: Progress,
+) -> Comparison:
+    """As `compare`."""
+    with opened_program(path) as quantized:
+        refuse_runtime(path, execution)
+        with opened_program(float_program_of(quantized.network, float_model)) as floats:
+            return compare_opened(
+                floats,
+                quantized,
+                images,
+                detail=detail,
+                threads=threads,
+                batch=batch,
+                progress=progress,
+            )
+
+
+def compare_opened(
+    floats: Program,
+    quantized: Program,
+    images: ImageSet,
+    *,
+    detail: Detail = "full",
+    threads: int = 0,
+    batch: int | None = None,
+    progress: Progress = silent,
+) -> Comparison:
+    pairing = paired(floats.network, quantized.network)
+    check_weights_fit(floats, quantized, pairing)
+    programs = PairedPrograms(floats, quantized, pairing, detail=detail)
+    for first, _ in quantized.batches(images.take(1), 1):
+        programs.check(first)
+    probabilities = quantized.classifier.gives_probabilities
+    scores = ScoreKeeper(images, "reference", probabilities=probabilities)
+    accumulators: dict[str, Accumulator] = {}
+    threads = threads or cores()
+    done = 0
+    with one_thread_each(threads):
+        batches = quantized.batches(images, batch or small_batch(quantized.network))
+        for rows, count, found in in_order(programs.run, batches, threads=threads):
+            scores.add(found.float_scores[:count], found.quantized_scores[:count])
+            _accumulate(accumulators, programs, found, rows, count)
+            done += count
+            progress("Comparing", done, len(images))
+    constants = compare_weights(floats, quantized, pairing) if detail == "full" else ({}, [])
+    result = comparison_of(
+        quantized.network,
+        floats.network,
+        pairing,
+        images,
+        accumulators=list(accumulators.values()),
+        constants=constants,
+        unseen=programs.unseen,
+        output=scores.finish(),
+        execution="reference",
+        provenance=quantized.classifier.provenance,
+    )
+    tensors = tuple(_narrowed(tensor, programs.probes) for tensor in result.tensors)
+    return replace(result, tensors=tensors)
+
+
+def _narrowed(tensor: TensorComparison, probes: Sequence[TorchProbe]) -> TensorComparison:
+    """With the share of the range that the quantizer has, which may be less than its type's."""
+    values = tensor.float_values
+    probe = next((p for p in probes if p.pair.name == tensor.name), None)
+    if probe is None or values is None or tensor.used_share_of_range is None:
+        return tensor
+    low, high = probe.quantizer.low, probe.quantizer.high
+    used = np.clip([values.min, values.max], low, high)
+    return replace(tensor, used_share_of_range=float((used[1] - used[0]) / (high - low)))
+
+
+def _accumulate(
+    accumulators: dict[str, Accumulator],
+    programs: PairedPrograms,
+    found: BatchResult,
+    rows: int,
+    count: int,
+) -> None:
+    for probe in programs.probes:
+        name = probe.pair.name
+        if name not in accumulators:
+            accumulators[name] = Accumulator(probe.accumulated(found.rows[name]))
+        accumulators[name].add(found.statistics[name], found.shapes[name], rows, count)
+
+
+@contextmanager
+def one_thread_each(threads: int) -> Iterator[None]:
+    """Operators this short are not worth sharing between threads that have batches of their own."""
+    import torch
+
+    before = torch.get_num_threads()
+    if threads > 1:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def float_program_of(network: Network, given: str | Path | None) -> Path:
+    """The given float model, or the bundled weights that the program says it was made from."""
+    if given is not None:
+        path = find_model(given)
+        if not path.exists():
+            raise BadModelError(f"There is no file {path}")
+        if path.suffix not in TORCH_SUFFIXES:
+            raise BadModelError(
+                f"{path.name} is no PyTorch model, but {network.path.name} is; give its float "
+                f"model as .pt2 or .safetensors (bundled: resnet8-torch)"
+            )
+        return path
+    try:
+        facts = json.loads(network.metadata.get(PROVENANCE_KEY, "{}"))
+    except ValueError:
+        facts = None
+    digest = facts.get("float_model_digest") if isinstance(facts, dict) else None
+    for path in bundled_models().values():
+        is_weights = path.suffix == ".safetensors" and path.exists()
+        if is_weights and hashlib.sha256(path.read_bytes()).hexdigest() == digest:
+            return path
+    raise BadConfigError(
+        f"{network.path.name} does not say which float model it was made from; "
+        f"give it with --float FILE"
+    )

@@ -1,0 +1,242 @@
+"""A float program and its quantized form, run side by side, and what is measured between them.
+
+The quantized one runs in floats where that gives the same numbers (`torch_quantizers`). Whether it
+does is checked against the programs run as they are.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quantscope.model.pairing import Pairing, TensorPair
+from quantscope.run.compare_graph import Detail
+from quantscope.run.compare_sources import NoSourcesError
+from quantscope.run.torch_probes import Measurement, TorchProbe, channel_axis, stacked
+from quantscope.run.torch_programs import Program, Values, float_scores, run_nodes
+from quantscope.run.torch_quantizers import ProgramQuantizer, quantizer_of
+from quantscope.run.torch_sources import Leaf, Pieces, Regions, Variants, is_clip, pieces
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class BatchResult:
+    """`rows` and `statistics` by tensor: names, and [images, channels, rows]."""
+
+    float_scores: Array
+    quantized_scores: Array
+    rows: Mapping[str, tuple[str, ...]]
+    statistics: Mapping[str, Array]
+    shapes: Mapping[str, Array]
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """A program whose constant parts are computed already."""
+
+    program: Program
+    nodes: "dict[str, Node]" = field(repr=False)
+    constants: Values = field(repr=False)
+
+    @cached_property
+    def output(self) -> str:
+        return self.program.network.outputs[0].name
+
+    @property
+    def regions(self) -> Regions:
+        return Regions(self.nodes, self.constants, self.program.input)
+
+    def start(self, images: Array) -> Values:
+        return {**self.program.start(images), **self.constants}
+
+
+def _side(program: Program) -> _Side:
+    constants = dict(program.constants)
+    left: dict[str, Node] = {}
+    for node in program.nodes:
+        reads = node.all_input_nodes
+        if reads and all(each.name in constants for each in reads):
+            run_nodes([node], constants, model=program.name, protect=True)
+        else:
+            left[node.name] = node
+    return _Side(program, left, constants)
+
+
+class PairedPrograms:
+    """Both programs and the probes at their paired activations; `run` is for one batch."""
+
+    def __init__(
+        self, floats: Program, quantized: Program, pairing: Pairing, *, detail: Detail
+    ) -> None:
+        self.floats, self.quantized, self.detail = _side(floats), _side(quantized), detail
+        self.pairing = pairing
+        self._pairs = {p.name: p for p in pairing.pairs if p.role == "activation"}
+        side, network = self.quantized, quantized.network
+        outputs = [operand.name for operand in network.outputs]
+        self._quantizers = {
+            name: quantizer_of(network.tensor(name), side.nodes, side.constants, outputs)
+            for name in self._pairs
+        }
+        self._plain = {
+            name: quantizer
+            for quantizer in self._quantizers.values()
+            if quantizer.is_plain
+            for name in quantizer.tensor.integer_names
+        }
+        self._skipped = {name for q in self._plain.values() for name in q.dequantized}
+        self.probes, self.unseen = self._probes()
+        self._as_stated = False
+
+    def _probes(self) -> tuple[list[TorchProbe], dict[str, str]]:
+        leaves: dict[str, Leaf] = {}
+        for name, pair in self._pairs.items():
+            tensor = self._quantizers[name].tensor
+            leaf = Leaf(name, pair.float_name, pair.reshaped)
+            leaves |= dict.fromkeys((*tensor.dequantized_names, *tensor.integer_names), leaf)
+        probes, unseen = [], {}
+        for name, pair in self._pairs.items():
+            quantizer = self._quantizers[name]
+            if not quantizer.tensor.dequantized_names:
+                unseen[name] = "nothing in the program dequantizes it"
+                continue
+            probes.append(self._probe(pair, quantizer, leaves))
+        return probes, unseen
+
+    def _probe(
+        self, pair: TensorPair, quantizer: ProgramQuantizer, leaves: Mapping[str, Leaf]
+    ) -> TorchProbe:
+        found: Pieces | None = None
+        no_sources: str | None = "only the SQNR was asked for"
+        if self.detail == "full":
+            try:
+                found, no_sources = self._pieces(pair, quantizer, leaves), None
+            except NoSourcesError as error:
+                no_sources = str(error)
+        maker = self.floats.nodes.get(pair.float_name)
+        return TorchProbe(
+            pair=pair,
+            quantizer=quantizer,
+            axis=channel_axis(self.quantized.program.network, quantizer.tensor),
+            is_relu=maker is not None and is_clip(maker) and "relu" in maker.name,
+            pieces=found,
+            no_sources=no_sources,
+        )
+
+    def _pieces(
+        self, pair: TensorPair, quantizer: ProgramQuantizer, leaves: Mapping[str, Leaf]
+    ) -> Pieces:
+        if quantizer.reads is None:
+            raise NoSourcesError("its layer only moves integers about: all its error is inherited")
+        if not quantizer.tensor.params.is_per_tensor:
+            raise NoSourcesError("it has more than one scale")
+        return pieces(
+            self.floats.regions,
+            self.quantized.regions,
+            float_value=pair.float_name,
+            before_quantizer=quantizer.reads,
+            leaves={name: leaf for name, leaf in leaves.items() if leaf.tensor != pair.name},
+            does_relu=pair.through_relu,
+        )
+
+    def check(self, rows: Array) -> None:
+        """Run as the files state it from now on if the quicker way gives other scores."""
+        found = self.run(rows)
+        for side, scores in (
+            (self.floats, found.float_scores),
+            (self.quantized, found.quantized_scores),
+        ):
+            plain = side.program.classifier.run(rows)
+            if not np.array_equal(plain, scores, equal_nan=True):
+                self._as_stated = True
+
+    def run(self, rows: Array, _: int = 0) -> BatchResult:
+        result = self._run(rows, as_stated=self._as_stated)
+        finite = all(np.isfinite(found).all() for found in result.statistics.values())
+        # In floats a NaN would stay one; as an integer it is some number.
+        return result if finite or self._as_stated else self._run(rows, as_stated=True)
+
+    def _run(self, rows: Array, *, as_stated: bool) -> BatchResult:
+        import torch
+
+        with torch.inference_mode():
+            floats = self._run_floats(rows, as_stated)
+            quantized, before = self._run_quantized(rows, as_stated)
+            variants = Variants(floats, quantized, self.floats.program.name)
+            names: dict[str, tuple[str, ...]] = {}
+            statistics, shapes = {}, {}
+            for probe in self.probes:
+                name = probe.pair.name
+                measured = Measurement(probe, floats, quantized[name], self.detail)
+                found = measured.rows(variants, before.get(name))
+                names[name], statistics[name] = tuple(found), stacked(found)
+                shapes[name] = np.array(measured.f.shape)
+        return BatchResult(
+            float_scores=float_scores(floats[self.floats.output], self.floats.program.name),
+            quantized_scores=float_scores(quantized[""], self.quantized.program.name),
+            rows=names,
+            statistics=statistics,
+            shapes=shapes,
+        )
+
+    def _run_floats(self, rows: Array, as_stated: bool) -> Values:
+        values = self.floats.start(rows)
+        kept = _Kept(set(self.floats.nodes)) if as_stated else None
+        nodes, name = list(self.floats.nodes.values()), self.floats.program.name
+        run_nodes(nodes, values, model=name, watch=kept, protect=not as_stated)
+        return values if kept is None else {**values, **kept.values}
+
+    def _run_quantized(self, rows: Array, as_stated: bool) -> tuple[Values, Values]:
+        """What each quantizer gave, by tensor ("" is the output), and what it was given."""
+        side = self.quantized
+        values = side.start(rows)
+        name = side.program.name
+        given = {q.reads for q in self._quantizers.values() if q.reads is not None}
+        kept = _Kept(given | {n for q in self._quantizers.values() for n in q.dequantized[:1]})
+        kept(side.program.input, values[side.program.input])
+        if as_stated:
+            run_nodes(list(side.nodes.values()), values, model=name, watch=kept)
+            values |= kept.values
+        else:
+            self._run_in_floats(values)
+        found = {
+            tensor: values[quantizer.dequantized[0]]
+            for tensor, quantizer in self._quantizers.items()
+            if quantizer.dequantized
+        }
+        before = {
+            tensor: values[quantizer.reads]
+            for tensor, quantizer in self._quantizers.items()
+            if quantizer.reads is not None
+        }
+        return {**found, "": values[side.output]}, before
+
+    def _run_in_floats(self, values: Values) -> None:
+        for name, node in self.quantized.nodes.items():
+            quantizer = self._plain.get(name)
+            if quantizer is not None:
+                read = quantizer.reads
+                assert read is not None
+                first = values.get(quantizer.dequantized[0]) if quantizer.dequantized else None
+                value = quantizer.apply(values[read]) if first is None else first
+                values |= dict.fromkeys(quantizer.dequantized, value)
+            elif name not in self._skipped:
+                run_nodes([node], values, model=self.quantized.program.name, protect=True)
+
+
+@dataclass
+class _Kept:
+    """Copies of named values as they are made, before an operator writes into them."""
+
+    names: set[str]
+    values: Values = field(default_factory=dict)
+
+    def __call__(self, name: str, value: Any) -> None:
+        if name in self.names:
+            self.values[name] = value.clone() if hasattr(value, "clone") else value

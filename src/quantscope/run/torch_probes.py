@@ -1,0 +1,174 @@
+"""The statistics of one paired activation for one batch, reduced where the data is.
+
+Each is a number for each image and channel, as in `compare_graph`; sums over images are float64.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from quantscope.model import Network, QuantTensor
+from quantscope.model.pairing import TensorPair
+from quantscope.run.compare_graph import CLIP_TOLERANCE, Detail, Probe
+from quantscope.run.torch_programs import Values
+from quantscope.run.torch_quantizers import ProgramQuantizer
+from quantscope.run.torch_sources import Pieces, Variants
+
+if TYPE_CHECKING:
+    import torch
+
+_ALONG_AXIS_1 = frozenset(
+    {"AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "GlobalAveragePool", "MaxPool"}
+)
+
+
+@dataclass(frozen=True, eq=False)
+class TorchProbe:
+    """A paired activation. `axis` is that of its channels, None where it has none.
+
+    `pieces` are what its error is taken apart with; None, and `no_sources` says why it is not.
+    """
+
+    pair: TensorPair
+    quantizer: ProgramQuantizer
+    axis: int | None
+    is_relu: bool
+    pieces: Pieces | None
+    no_sources: str | None
+
+    @property
+    def tensor(self) -> QuantTensor:
+        return self.quantizer.tensor
+
+    def accumulated(self, rows: tuple[str, ...]) -> Probe:
+        """What `Accumulator` needs to know of it."""
+        return Probe(
+            pair=self.pair,
+            tensor=self.tensor,
+            output="",
+            shape_output="",
+            channels_last=False,
+            rows=rows,
+            leaves=() if self.pieces is None else tuple(x.tensor for x in self.pieces.inputs),
+            no_sources=self.no_sources,
+        )
+
+
+def channel_axis(network: Network, tensor: QuantTensor) -> int | None:
+    shape, axis = tensor.shape, tensor.params.axis
+    if shape is None or len(shape) < 2:
+        return None
+    if axis is not None or len(shape) == 2:
+        return 1 if axis is None else axis
+    layer = None if tensor.producer is None else network.layer(tensor.producer)
+    along_1 = len(shape) > 3 or (layer is not None and layer.op_type in _ALONG_AXIS_1)
+    return 1 if along_1 else len(shape) - 1
+
+
+class Measurement:
+    """One probe on one batch: `q`, `f` and their difference laid out [images, channels, rest]."""
+
+    def __init__(
+        self, probe: TorchProbe, floats: Values, q: "torch.Tensor", detail: Detail
+    ) -> None:
+        self.probe, self.detail = probe, detail
+        self.axis = probe.axis if detail == "full" else None
+        value = floats[probe.pair.float_name]
+        self.float_value = value.reshape(q.shape) if value.shape != q.shape else value
+        self.q, self.f = self.laid_out(q), self.laid_out(self.float_value)
+        self.error = self.q - self.f
+
+    def laid_out(self, value: "torch.Tensor") -> "torch.Tensor":
+        value = value.float()
+        if self.axis is None or value.ndim < 2:
+            return value.reshape(len(value) if value.ndim > 1 else 1, 1, -1)
+        if self.axis != 1:
+            value = value.movedim(self.axis, 1)
+        return value.reshape(*value.shape[:2], -1)
+
+    def rows(self, variants: Variants, before: "torch.Tensor | None") -> "dict[str, torch.Tensor]":
+        """`before` is what the quantizer was given."""
+        found = {"signal": _squares(self.f), "error": _squares(self.error)}
+        if self.detail == "full":
+            found |= self._statistics()
+            if self.probe.pieces is not None and before is not None:
+                found |= self._sources(self.probe.pieces, variants, before)
+        return found
+
+    def _statistics(self) -> "dict[str, torch.Tensor]":
+        f, q, quantizer = self.f, self.q, self.probe.quantizer
+        local = self.laid_out(quantizer.apply(self.float_value)).sub_(f)
+        rows = {
+            "quantized_signal": _squares(q),
+            "float_sum": f.sum(-1),
+            "quantized_sum": q.sum(-1),
+            "float_min": f.amin(-1),
+            "float_max": f.amax(-1),
+            "quantized_min": q.amin(-1),
+            "quantized_max": q.amax(-1),
+            "local_error": _squares(local),
+        }
+        beyond = (quantizer.high - quantizer.low) * CLIP_TOLERANCE
+        rows["clipped_high"] = _above(f, quantizer.high + beyond, rows["float_max"])
+        if not (self.probe.is_relu and quantizer.low <= 0):
+            least = beyond - quantizer.low
+            rows["clipped_low"] = _above(-f, least, -rows["float_min"])
+        if self.probe.is_relu:
+            rows["not_zero"] = f.sign().sum(-1)
+        return rows
+
+    def _sources(
+        self, pieces: Pieces, variants: Variants, before: "torch.Tensor"
+    ) -> "dict[str, torch.Tensor]":
+        quantizer = self.probe.quantizer
+        weighted = variants.weighted(pieces, before)
+        inherited = variants.inherited(pieces, weighted)
+        b = self.laid_out(weighted)
+        a = b if inherited is weighted else self.laid_out(inherited)
+        c = _clipped(b, quantizer.low, quantizer.high)
+        rows = {
+            "rounding": self._dot(self.q, c),
+            "clipping": b.new_zeros(b.shape[:2]) if c is b else self._dot(c, b),
+            "inherited": self._dot(a, self.f),
+        }
+        if a is not b:
+            rows["weights"] = self._dot(b, a)
+        steps = [self.laid_out(step) for step in variants.one_by_one(pieces)]
+        if len(steps) == 2 and len(pieces.inputs) == 2:
+            rows["first_minus_second"] = self._dot(steps[0], steps[1])
+        elif steps:
+            ends = zip([*steps, a], [self.f, *steps], strict=True)
+            rows |= {f"inherited:{at}": self._dot(*pair) for at, pair in enumerate(ends)}
+        return rows
+
+    def _dot(self, one: "torch.Tensor", other: "torch.Tensor") -> "torch.Tensor":
+        return (one - other).mul_(self.error).sum(-1)
+
+
+def _squares(value: "torch.Tensor") -> "torch.Tensor":
+    import torch
+
+    # One pass without a copy, where squaring first takes two.
+    found: torch.Tensor = torch.linalg.vector_norm(value, dim=-1)
+    return found.square_()
+
+
+def _above(value: "torch.Tensor", end: float, largest: "torch.Tensor") -> "torch.Tensor":
+    """How many; mostly none, which the largest of them tell."""
+    if not bool((largest > end).any()):
+        return largest.new_zeros(largest.shape)
+    return (value - end).clamp_min_(0).sign_().sum(-1)
+
+
+def _clipped(value: "torch.Tensor", low: float, high: float) -> "torch.Tensor":
+    """The same tensor where there is nothing to clip, which is quicker to see than to do."""
+    inside = value.numel() == 0 or bool((value.amin() >= low) & (value.amax() <= high))
+    return value if inside else value.clamp(low, high)
+
+
+def stacked(rows: "dict[str, torch.Tensor]") -> NDArray[Any]:
+    """[images, channels, rows]"""
+    import torch
+
+    return torch.stack(list(rows.values()), dim=-1).numpy()

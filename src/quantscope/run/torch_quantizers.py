@@ -1,0 +1,152 @@
+"""The quantizers of a PT2E program, as functions from real numbers to real numbers.
+
+What a program writes as integers and reads back stays in floats here: the same numbers by a third
+of the operations, since integers of few bits are exact in float32.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quantscope.model import QuantTensor
+
+if TYPE_CHECKING:
+    import torch
+    from torch.fx import Node
+
+QUANTIZE = ("quantize_per_tensor", "quantize_per_channel")
+_MOST_BITS = 16
+
+
+def operator_of(node: "Node") -> str:
+    """`quantized_decomposed.quantize_per_tensor`, without the overload."""
+    packet = getattr(node.target, "overloadpacket", None)
+    return str(packet) if packet is not None else str(node.target)
+
+
+def is_quantize(node: "Node") -> bool:
+    return operator_of(node).split(".")[-1] in QUANTIZE
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramQuantizer:
+    """One quantized activation: `node` writes its integers, None where a layer only moves them.
+
+    `low` and `high` are the ends of what it can represent, computed as it dequantizes. `is_plain`:
+    one scale, given as a number, and integers that nothing reads but its own dequantizers, which
+    `dequantized` names.
+    """
+
+    tensor: QuantTensor
+    node: "Node | None"
+    apply: "Callable[[torch.Tensor], torch.Tensor]"
+    low: float
+    high: float
+    is_plain: bool
+    dequantized: tuple[str, ...]
+
+    @property
+    def reads(self) -> str | None:
+        return None if self.node is None else str(self.node.args[0])
+
+
+def quantizer_of(
+    tensor: QuantTensor,
+    nodes: "Mapping[str, Node]",
+    constants: Mapping[str, Any],
+    outputs: Sequence[str],
+) -> ProgramQuantizer:
+    made_by = [nodes[name] for name in tensor.integer_names if name in nodes]
+    node = next((each for each in made_by if is_quantize(each)), None)
+    ends = _ends(tensor, node)
+    if node is None or not tensor.params.is_per_tensor or tensor.params.bits > _MOST_BITS:
+        return ProgramQuantizer(
+            tensor,
+            node,
+            _as_stated(tensor, node, constants),
+            *ends,
+            False,
+            tensor.dequantized_names,
+        )
+    step = node.args[1]
+    is_plain = isinstance(step, float) and _is_only_dequantized(tensor, made_by, outputs)
+    scale = step if isinstance(step, float) else float(tensor.params.scale)
+    zero_point = int(tensor.params.zero_point)
+    low, high = _limits(tensor, node)
+    return ProgramQuantizer(
+        tensor,
+        node,
+        _in_floats(scale, low - zero_point, high - zero_point),
+        *ends,
+        is_plain,
+        tensor.dequantized_names,
+    )
+
+
+def _in_floats(scale: float, lowest: int, highest: int) -> "Callable[[torch.Tensor], torch.Tensor]":
+    inverse = 1.0 / scale  # quantized_decomposed multiplies by the reciprocal
+
+    def apply(value: "torch.Tensor") -> "torch.Tensor":
+        return (value * inverse).round_().clamp_(lowest, highest).mul_(scale)
+
+    return apply
+
+
+def _as_stated(
+    tensor: QuantTensor, node: "Node | None", constants: Mapping[str, Any]
+) -> "Callable[[torch.Tensor], torch.Tensor]":
+    """Through the program's own operators, or, for integers that a layer moves, by the numbers."""
+    params = tensor.params
+    if node is None and params.is_per_tensor:
+        scale, zero_point = float(params.scale), int(params.zero_point)
+        return _in_floats(scale, int(params.qmin) - zero_point, int(params.qmax) - zero_point)
+
+    def apply(value: "torch.Tensor") -> "torch.Tensor":
+        import torch
+        from torch.fx.node import map_arg
+
+        assert node is not None
+        given: Any = map_arg(node.args[1:], lambda each: constants[each.name])
+        integers = node.target(value, *given)  # type: ignore[operator]
+        name = operator_of(node).split(".")[-1].replace("quantize", "dequantize")
+        overload = getattr(node.target, "_overloadname", "default")
+        back = getattr(getattr(torch.ops.quantized_decomposed, name), overload)
+        found: torch.Tensor = back(integers, *given)
+        return found
+
+    return apply
+
+
+def _limits(tensor: QuantTensor, node: "Node | None") -> tuple[int, int]:
+    """The integers that are used, which may be fewer than the type has."""
+    given = () if node is None else node.args
+    place = 3 if tensor.params.is_per_tensor else 4
+    low, high = given[place : place + 2] if len(given) >= place + 2 else (None, None)
+    if isinstance(low, int) and isinstance(high, int):
+        return low, high
+    return int(tensor.params.qmin), int(tensor.params.qmax)
+
+
+def _ends(tensor: QuantTensor, node: "Node | None") -> tuple[float, float]:
+    params = tensor.params
+    scale = params.scale.astype(np.float32)
+    limits = _limits(tensor, node)
+    ends = [scale * (np.float32(q) - params.zero_point).astype(np.float32) for q in limits]
+    return float(np.min(ends)), float(np.max(ends))
+
+
+def _is_only_dequantized(
+    tensor: QuantTensor, made_by: "Sequence[Node]", outputs: Sequence[str]
+) -> bool:
+    """By operators with the same scale, zero-point and limits."""
+    for node in made_by:
+        if not is_quantize(node) or node.name in outputs:
+            return False
+        for user in node.users:
+            if user.name not in tensor.dequantized_names or user.args[1:] != node.args[1:]:
+                return False
+            if user.kwargs:
+                return False
+    return True
