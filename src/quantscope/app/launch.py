@@ -4,6 +4,7 @@ import socket
 import sys
 from collections import deque
 from importlib.resources import as_file, files
+from importlib.util import find_spec
 from threading import Thread
 
 from quantscope.app.opened import DEFAULT_MODEL, Opened, open_pair
@@ -23,16 +24,18 @@ def launch(
     edit: bool = False,
 ) -> None:
     """Serve the playground until it is interrupted. Files are read first, so errors come first."""
-    try:
-        from marimo._cli.cli import main
-    except ImportError:
+    missing = [name for name in ("marimo", "anywidget") if find_spec(name) is None]
+    if missing:
+        names = " and ".join(missing)
         raise MissingExtraError(
-            "The playground needs marimo and anywidget, which are not installed; install them "
-            "with: pip install marimo anywidget"
-        ) from None
+            f"The playground needs {names}, not installed here; install with: "
+            f"pip install {' '.join(missing)}"
+        )
     opened = open_pair(model or DEFAULT_MODEL, float_model)
     chosen = free_port(host) if port is None else checked_port(host, port)
     wanted = ["--model", model or DEFAULT_MODEL, *(["--float", float_model] if float_model else [])]
+    from marimo._cli.cli import main
+
     Thread(target=_warm_up, args=(opened,), daemon=True).start()
     print(f"quantscope: the playground is at http://{_shown(host)}:{chosen}", file=sys.stderr)
     with as_file(files("quantscope.app") / "playground.py") as notebook:

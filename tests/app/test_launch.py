@@ -1,0 +1,75 @@
+"""What `quantscope play` says before anything is started."""
+
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from conftest import free_port
+from quantscope.app.launch import FIRST_PORT, checked_port, launch
+from quantscope.app.launch import free_port as first_free
+from quantscope.errors import BadConfigError, MissingExtraError
+
+
+def refused(*arguments: str) -> str:
+    """The one line that wrong input gets."""
+    done = subprocess.run(
+        [sys.executable, "-m", "quantscope", "play", "--no-browser", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+def test_wrong_model_is_one_line() -> None:
+    line = refused("missing.onnx")
+    assert "No file missing.onnx" in line
+    assert "resnet8-int8" in line
+
+
+def test_float_model_in_the_wrong_place_is_one_line() -> None:
+    assert "give the float model that" in refused("resnet8-int8", "--float", "resnet8-uint8")
+    assert "is a float model; give the quantized one first" in refused(
+        "resnet8", "--float", "resnet8"
+    )
+
+
+def test_port_in_use_is_one_line() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert f"Port {port} is in use" in refused("--port", str(port))
+
+
+def test_port_must_be_a_port() -> None:
+    with pytest.raises(BadConfigError, match="from 1 to 65535, not 70000"):
+        checked_port("127.0.0.1", 70000)
+    port = free_port()
+    assert checked_port("127.0.0.1", port) == port
+
+
+def test_second_playground_takes_the_next_port() -> None:
+    first = first_free("127.0.0.1")
+    assert first >= FIRST_PORT
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", first))
+        taken.listen()
+        assert first_free("127.0.0.1") > first
+
+
+def test_address_of_another_machine_is_one_line() -> None:
+    assert "is no address of this machine" in refused("--host", "no.such.host.invalid")
+
+
+def test_missing_marimo_names_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "marimo", None)
+    with pytest.raises(MissingExtraError, match="pip install marimo"):
+        launch(None, None, browser=False)

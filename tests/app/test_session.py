@@ -1,0 +1,157 @@
+"""What the page knows, without a page."""
+
+import threading
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from quantscope.app.memo import Memo
+from quantscope.app.metrics import metrics, node_keys
+from quantscope.app.opened import Opened, open_pair
+from quantscope.app.panes.reading import sentence
+from quantscope.app.pictures import picture_of
+from quantscope.app.selection import Selection, first_selection, fitting
+from quantscope.app.session import Session, session_for
+from quantscope.errors import BadModelError, StoppedError
+from quantscope.report.figures import weight_ranges
+from quantscope.run.compare import compare
+from quantscope.zoo import bundled_models
+
+
+@pytest.fixture(scope="module")
+def opened() -> Opened:
+    return open_pair("resnet8-int8")
+
+
+@pytest.fixture(scope="module")
+def session(opened: Opened) -> Session:
+    """Compared on 20 images."""
+    made = Session(opened)
+    list(made.compare(made.sample.take(20)))
+    return made
+
+
+def test_memo_forgets_what_was_used_longest_ago() -> None:
+    memo = Memo(2)
+    memo.get("a", lambda: 1)
+    memo.get("b", lambda: 2)
+    memo.get("a", lambda: 3)
+    memo.get("c", lambda: 4)
+    assert (memo.peek("a"), memo.peek("b"), memo.peek("c"), len(memo)) == (1, None, 4, 2)
+
+
+def test_memo_computes_once_for_all_who_ask_at_once() -> None:
+    memo, calls, gate = Memo(4), [], threading.Event()
+
+    def make() -> int:
+        gate.wait(10)
+        calls.append(1)
+        return len(calls)
+
+    found: list[int] = []
+    threads = [threading.Thread(target=lambda: found.append(memo.get(0, make))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    gate.set()
+    for thread in threads:
+        thread.join()
+    assert found == [1, 1, 1, 1]
+
+
+def test_pair_is_read_once_until_its_file_changes(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(bundled_models()["resnet8-int8"].read_bytes())
+    first = open_pair(path)
+    assert open_pair(path) is first
+    path.write_bytes(bundled_models()["resnet8-uint8"].read_bytes())
+    assert open_pair(path).key != first.key
+
+
+def test_sessions_of_the_same_pair_are_shared(opened: Opened) -> None:
+    assert session_for(opened) is session_for(opened)
+
+
+def test_float_model_is_opened_alone() -> None:
+    opened = open_pair("resnet8")
+    assert opened.is_float
+    assert opened.executions == ()
+    with pytest.raises(BadModelError, match="give the quantized one first"):
+        open_pair("resnet8", "resnet8")
+
+
+def test_failure_is_a_line_and_the_rest_goes_on(opened: Opened) -> None:
+    session = Session(opened)
+    narrow = session.sample.select([0, 1])
+    wrong = type(narrow)(
+        "wrong", narrow.images[:, :, :8], narrow.labels, narrow.indices, (), "as-is"
+    )
+    list(session.measure(wrong))
+    assert "images of shape" in session.failures["float"]
+    assert set(session.failures) == {"float", "reference", "runtime", "gap"}
+
+
+def test_stopping_is_no_failure(opened: Opened) -> None:
+    session = Session(opened)
+
+    def stop(what: str, done: int, total: int) -> None:
+        raise StoppedError("Stopped")
+
+    with pytest.raises(StoppedError):
+        list(session.measure(session.quick, stop))
+    assert session.failures == {}
+
+
+def test_metrics_are_the_comparison_s(session: Session, opened: Opened) -> None:
+    expected = compare("resnet8-int8", session.sample.take(20))
+    by_key = {metric.key: metric for metric in metrics(session)}
+    for key, layer in node_keys(session).items():
+        if layer is not None:
+            row = expected[layer.outputs[0].quant.name]
+            assert by_key["sqnr"].values[key] == row.sqnr_db
+            assert by_key["local_sqnr"].values[key] == row.local_sqnr_db
+    weights = by_key["weight_range"].values["layer0"]
+    assert weights == np.abs(opened.network.layer("stem").weight.values()).max()
+
+
+def test_metric_without_values_says_what_it_waits_for(opened: Opened) -> None:
+    waiting = {metric.key: metric.waiting for metric in metrics(Session(opened))}
+    assert waiting["sqnr"] == "being compared"
+    assert waiting["kernel"] == "being read"
+    assert waiting["scale"] == ""
+
+
+def test_selection_stays_where_the_other_network_has_the_layer(opened: Opened) -> None:
+    other = open_pair("resnet8-uint8").network
+    there = Selection("stack2.conv1", "stack2.conv1.weight")
+    assert fitting(there, other) == there
+    assert fitting(Selection("gone", "gone.out"), other) == first_selection(other)
+
+
+def test_sentence_names_the_largest_source(session: Session) -> None:
+    row = session.compared("stack2.add.out")
+    assert row is not None
+    assert sentence(row).startswith("Mostly inherited: ")
+    assert "through stack2.conv2.out" in sentence(row)
+    assert sentence(session.compared("input")).startswith("It has no error")
+
+
+def test_every_layer_of_a_figure_has_a_place_to_click(opened: Opened) -> None:
+    figure = weight_ranges(opened.network, opened.pairing)
+    picture = picture_of(figure, width=7.4, height=3.2)
+    names = [layer.name for layer in opened.network.layers if layer.weight]
+    assert [region.gid for region in picture.regions] == names
+    edges = [(region.x0, region.x1) for region in picture.regions]
+    assert all(0 <= low < high <= 1 for low, high in edges)
+    assert all(a[1] == pytest.approx(b[0]) for a, b in pairwise(edges))
+
+
+def test_title_and_note_become_text() -> None:
+    figure = Figure()
+    figure.add_subplot().set_title("What it is", loc="left")
+    figure.supxlabel("what to\nknow")
+    picture = picture_of(figure)
+    assert (picture.title, picture.caption) == ("What it is", "what to know")
+    assert picture.src.startswith("data:image/png;base64,")
