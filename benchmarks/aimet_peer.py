@@ -47,9 +47,7 @@ def analyse(model: str, arrays: str, *, batch: int) -> dict[str, Any]:
         return float((scores(session, images).argmax(axis=1) == labels).mean())
 
     began = time.perf_counter()
-    simulation = QuantizationSimModel(
-        onnx.load(model), param_type="int8", activation_type="int8", dummy_input=None
-    )
+    simulation = QuantizationSimModel(onnx.load(model), param_type="int8", activation_type="int8")
     simulation.compute_encodings(lambda session: scores(session, calibration))
     prepared = time.perf_counter()
     quantized = accuracy(simulation.session)
@@ -63,7 +61,8 @@ def analyse(model: str, arrays: str, *, batch: int) -> dict[str, Any]:
         "images": len(images),
         "batch": batch,
         "quantized_accuracy": quantized,
-        "layers": layers,
+        "rows": len(layers),
+        "accuracy_without": layers,
         "aimet_onnx": version,
         "onnxruntime": ort.__version__,
     }
