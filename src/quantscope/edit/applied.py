@@ -18,6 +18,7 @@ from quantscope.errors import BadConfigError, BadModelError
 from quantscope.files import check_output, write_whole
 from quantscope.model import QuantParams
 from quantscope.model.network import PROVENANCE_KEY, Role
+from quantscope.model.onnx_checks import check_model
 
 ChangeKind = Literal["edit", "shared", "bias follows"]
 
@@ -80,7 +81,7 @@ class Applied:
                 f"{path} is the model that these edits are for; give another name to write to"
             )
         check_output(path)
-        onnx.checker.check_model(self.proto)
+        check_model(path, self.proto)
         content = self.to_bytes()
         write_whole(path, content)
         return hashlib.sha256(content).hexdigest()

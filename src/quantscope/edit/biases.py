@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,7 +17,6 @@ from quantscope.errors import BadConfigError
 Array = NDArray[Any]
 
 _LARGEST = 2**31 - 1
-_TINY = float(np.finfo(np.float32).tiny)
 
 
 @dataclass(frozen=True)
@@ -37,23 +37,35 @@ def bias_outcomes(
 ) -> Iterator[BiasOutcome]:
     """For every bias that an edit reaches, one way or the other."""
     for site in wiring.bias_sites:
-        if plan.off & {site.name, site.x, site.w}:
+        off = plan.off & {site.name, site.x, site.w}
+        if off:
+            if site.name in plan.integers:
+                note(f"{site.name} is not quantized any more, so its other edits have no effect")
             yield BiasOutcome(site, None, None, _float_bias(site, wiring, floats))
             continue
         edits = plan.integers.get(site.name, [])
         if not edits and plan.params.keys().isdisjoint((site.x, site.w)):
             continue
-        scale = product(site, wiring, plan)
-        moved = scale != product(site, wiring, Plan())
+        scale, moved = _moved(site, wiring, plan)
         stored_scale, integers = stored(site, wiring)
         if moved.any():
             integers = _derived(site, wiring, floats, plan, scale, moved)
         if edits:
             integers = with_edits(integers, "int32", edits, axis=0, note=note)
         if moved.any() or edits:
-            same_size = scale.size == stored_scale.size
-            shaped = scale.reshape(stored_scale.shape) if same_size else scale
-            yield BiasOutcome(site, shaped if moved.any() else stored_scale, integers, None)
+            yield BiasOutcome(site, scale if moved.any() else stored_scale, integers, None)
+
+
+def _moved(site: BiasSite, wiring: Wiring, plan: Plan) -> tuple[Array, Array]:
+    """The bias's scale, as the file would store it, and which of its channels are new."""
+    kept, _ = stored(site, wiring)
+    before, after = product(site, wiring, Plan()), product(site, wiring, plan)
+    with np.errstate(over="ignore", under="ignore"):
+        scale = after.astype(kept.dtype)
+    if scale.size < kept.size:
+        scale = np.broadcast_to(scale, kept.size)
+    fits = scale.size == kept.size
+    return (np.array(scale.reshape(kept.shape)) if fits else scale), before != after
 
 
 def product(site: BiasSite, wiring: Wiring, plan: Plan) -> Array:
@@ -81,7 +93,8 @@ def is_derived(site: BiasSite, wiring: Wiring) -> bool:
 def _float_bias(site: BiasSite, wiring: Wiring, floats: FloatValues) -> Array:
     scale, integers = stored(site, wiring)
     return floats.named(
-        site.name, lambda: np.asarray(integers * scale.astype(np.float32), np.float32)
+        site.name,
+        lambda: np.asarray(integers * scale.astype(np.float32), np.float32).astype(scale.dtype),
     )
 
 
@@ -105,30 +118,32 @@ def _derived(
 def _check(
     site: BiasSite, wiring: Wiring, plan: Plan, real: Array, scale: Array, old_scale: Array
 ) -> None:
-    wide = np.broadcast_to(scale, real.shape).ravel()
+    tiny = float(ml_dtypes.finfo(scale.dtype).smallest_normal)  # type: ignore[no-untyped-call]
+    values = real.ravel()
+    wide = np.broadcast_to(scale.reshape(-1).astype(np.float32), values.shape)
     # onnxruntime itself writes a denormal scale for a channel whose weights are all but zero.
-    was_tiny = np.broadcast_to(old_scale.reshape(-1) < _TINY, real.shape).ravel()
-    no_scale = ~np.isfinite(wide) | (wide <= 0) | ((wide < _TINY) & ~was_tiny)
-    bad = no_scale | ~_fits(real.ravel(), wide)
+    was_tiny = np.broadcast_to(old_scale.reshape(-1) < tiny, values.shape)
+    no_scale = ~np.isfinite(wide) | (wide <= 0) | ((wide < tiny) & ~was_tiny)
+    bad = no_scale | ~_fits(values, wide)
     if not bad.any():
         return
     by_input = site.x in plan.params
-    name = site.x if by_input else site.w
-    other = plan.params_of(wiring.tensors[site.w if by_input else site.x]).scale
-    rest = np.broadcast_to(np.float32(site.factor) * other.astype(np.float32), real.shape).ravel()
-    needed = np.maximum(np.abs(real.ravel()) / _LARGEST, _TINY) / rest.astype(np.float64)
+    name, other = (site.x, site.w) if by_input else (site.w, site.x)
+    rest = np.float32(site.factor) * plan.params_of(wiring.tensors[other]).scale.astype(np.float32)
+    rest = np.broadcast_to(rest.reshape(-1), values.shape)
+    needed = np.maximum(np.abs(values) / _LARGEST, tiny) / rest.astype(np.float64)
     channel = int(np.argmax(np.where(bad, needed, -1)))
     if not np.isfinite(wide[channel]):
         raise BadConfigError(
             f"The bias of {site.layer} would have no finite scale in channel {channel}: "
             f"the scale of {name} is too large"
         )
-    legal = _smallest(float(needed[channel]), real.ravel()[channel], rest[channel])
-    where = "" if by_input or other.size else f" in channel {channel}"
+    legal = _smallest(float(needed[channel]), values[channel], rest[channel], tiny)
+    per_channel = not by_input and wiring.tensors[name].params.scale.size > 1
     raise BadConfigError(
         f"The bias of {site.layer} would leave int32 in channel {channel}: "
-        f"{real.ravel()[channel]:g} in steps of {wide[channel]:.3g}; "
-        f"the smallest legal scale of {name}{where} is {legal:.9g}"
+        f"{values[channel]:g} in steps of {wide[channel]:.3g}; the smallest legal scale of "
+        f"{name}{f' in channel {channel}' * per_channel} is {legal:.9g}"
     )
 
 
@@ -143,12 +158,12 @@ def _steps(real: Array, scale: Array) -> Array:
         return np.asarray(np.rint(real.astype(np.float64) / scale.astype(np.float64)))
 
 
-def _smallest(start: float, real: np.float32, rest: np.float32) -> float:
+def _smallest(start: float, real: np.float32, rest: np.float32, tiny: float) -> float:
     """The first float32 from `start` on that, times `rest`, is a legal scale."""
     legal = np.float32(start)
     while True:
         with np.errstate(under="ignore"):
             scale = np.asarray([legal * rest], np.float32)
-        if scale[0] >= _TINY and _fits(np.asarray([real]), scale)[0]:
+        if scale[0] >= tiny and _fits(np.asarray([real]), scale)[0]:
             return float(legal)
         legal = np.nextafter(legal, np.float32(np.inf))

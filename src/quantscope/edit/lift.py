@@ -23,6 +23,9 @@ _UNARY = {
     "QLinearSigmoid": "Sigmoid",
 }
 _BINARY = {"QLinearAdd": "Add", "QLinearMul": "Mul"}
+# How the kernel works, not what the operator computes.
+_KERNEL_ATTRIBUTES = ("channels_last", "opset")
+_SOFTMAX_OF_ONE_AXIS = 13  # before this opset it was one of all axes from the named one on
 
 
 def lift_to_qdq(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -58,6 +61,12 @@ def _with_axes(model: onnx.ModelProto) -> onnx.ModelProto:
         ) from None
 
 
+def _is_old_softmax(node: onnx.NodeProto) -> bool:
+    attributes = {a.name: a.i for a in node.attribute}
+    is_old = attributes.get("opset", 0) < _SOFTMAX_OF_ONE_AXIS
+    return node.op_type == "QLinearSoftmax" and is_old and attributes.get("axis", -1) != -1
+
+
 class _Lifter:
     def __init__(self, graph: onnx.GraphProto):
         self.constants = {tensor.name: tensor for tensor in graph.initializer}
@@ -75,10 +84,11 @@ class _Lifter:
             "QLinearMatMul": self._matmul,
             "QGemm": self._gemm,
             "QLinearConcat": self._concat,
+            "QLinearSoftmax": self._softmax,
             **dict.fromkeys(_UNARY, self._unary),
             **dict.fromkeys(_BINARY, self._binary),
         }
-        if node.op_type not in forms:
+        if node.op_type not in forms or _is_old_softmax(node):
             self.nodes.append(node)
             return
         if any(a.name == "channels_last" and a.i for a in node.attribute):
@@ -124,6 +134,11 @@ class _Lifter:
         inputs = [self._dequantized(x, x_scale, x_zero)]
         self._operator(node, _UNARY[node.op_type], inputs, y_scale, y_zero)
 
+    def _softmax(self, node: onnx.NodeProto) -> None:
+        x, x_scale, x_zero, y_scale, y_zero = (*node.input, "")[:5]
+        inputs = [self._dequantized(x, x_scale, x_zero)]
+        self._operator(node, "Softmax", inputs, y_scale, y_zero)
+
     def _binary(self, node: onnx.NodeProto) -> None:
         a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (*node.input, "")[:8]
         inputs = [self._dequantized(a, a_scale, a_zero), self._dequantized(b, b_scale, b_zero)]
@@ -141,7 +156,7 @@ class _Lifter:
         quantized = bool(y_scale)
         result = self._fresh(f"{output}.float") if quantized else output
         made = helper.make_node(op, inputs, [result], name=node.name)
-        made.attribute.extend(a for a in node.attribute if a.name != "channels_last")
+        made.attribute.extend(a for a in node.attribute if a.name not in _KERNEL_ATTRIBUTES)
         self.nodes.append(made)
         if quantized:
             parameters = [y_scale, y_zero] if y_zero else [y_scale]

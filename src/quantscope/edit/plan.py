@@ -6,7 +6,7 @@ finds them again, edits made in between included. Integer edits are done last, i
 the integers that the final scale and zero-point give: they survive any other edit but `Off`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -97,6 +97,7 @@ def _add(plan: Plan, wiring: Wiring, network: Network, edit: Edit) -> None:
         case OffRole(role) | OnRole(role):
             parts = tuple(t for t in network.tensors if t.role in _ROLES[role])
             if isinstance(edit, OffRole):
+                parts = tuple(_that_can_be_off(plan, wiring, parts))
                 plan.named.update(part.name for part in parts)
             _switch(plan, wiring, parts, off=isinstance(edit, OffRole))
 
@@ -142,6 +143,20 @@ def _switch(plan: Plan, wiring: Wiring, parts: Sequence[QuantTensor], *, off: bo
             plan.off.update(group)
         else:
             plan.off.difference_update(group)
+
+
+def _that_can_be_off(
+    plan: Plan, wiring: Wiring, parts: Sequence[QuantTensor]
+) -> Iterator[QuantTensor]:
+    """Of all of a role those that can; a note for each that stays."""
+    for part in parts:
+        try:
+            for name in (part.name, *wiring.value_mates[part.name]):
+                _check_can_be_off(wiring, wiring.tensors[name])
+        except BadModelError as error:
+            plan.notes.append(f"{part.name} stays quantized: {error}")
+        else:
+            yield part
 
 
 def _with_own_scale(wiring: Wiring, network: Network, name: str) -> QuantTensor:

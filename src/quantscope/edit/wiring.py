@@ -236,6 +236,8 @@ def _bias_sites(
         integers = graph.constant(graph.node(place).input[0])
         if integers is None or integers.data_type != onnx.TensorProto.INT32:
             continue
+        if graph.array(graph.node(place).input[1]) is None:
+            continue
         x, w = (by_real.get(graph.before_moves(name)) for name in node.input[:2])
         shown = by_real.get(bias)
         if x is None or w is None or x.params.scale.ndim or w.params.block_size:

@@ -153,6 +153,8 @@ def _set_biases(rewrite: Rewrite, outcomes: Iterable[BiasOutcome]) -> None:
         else:
             for outcome in wanted:
                 _own_bias(rewrite, index, outcome)
+            if readers == set(graph.readers[output]) and output not in graph.outputs:
+                rewrite.drop(index)
 
 
 def _same_bias(one: BiasOutcome, other: BiasOutcome) -> bool:
