@@ -83,7 +83,7 @@ def build_graph(
     assert scores is not None
     names = FLOAT + scores[0], QUANTIZED + scores[1]
     for name in names:
-        canvas.output(name)
+        canvas.output(name, None)
     return ComparisonGraph(
         canvas.model, canvas.input, *names, tuple(probes), unseen, builder.fed_names
     )

@@ -53,6 +53,23 @@ def _opset(model: onnx.ModelProto) -> int:
     return next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
 
 
+def _check_same_precision(float_model: onnx.ModelProto, quantized: onnx.ModelProto) -> None:
+    """The layers of one run on values of the other."""
+    one, other = (_is_float16(model) for model in (float_model, quantized))
+    if one != other:
+        names = ("float16", "float32") if one else ("float32", "float16")
+        raise BadModelError(
+            f"The float model computes in {names[0]}, the quantized one between its integers in "
+            f"{names[1]}; give both in the same type"
+        )
+
+
+def _is_float16(model: onnx.ModelProto) -> bool:
+    half = onnx.TensorProto.FLOAT16
+    types = {tensor.data_type for tensor in model.graph.initializer}
+    return half in types | {value.type.tensor_type.elem_type for value in model.graph.input}
+
+
 def _converted(model: onnx.ModelProto, version: int, wanted: int) -> onnx.ModelProto:
     try:
         return version_converter.convert_version(model, wanted)
@@ -69,6 +86,7 @@ class Canvas:
 
     def __init__(self, float_model: onnx.ModelProto, quantized: onnx.ModelProto) -> None:
         """The two share one input, the quantized model's; names carry their prefixes."""
+        _check_same_precision(float_model, quantized)
         floats, quants = same_opset([float_model, quantized])
         self.opset = _opset(quants)
         floats, quants = prefixed(floats, FLOAT), prefixed(quants, QUANTIZED)
@@ -139,6 +157,11 @@ class Canvas:
             return self.add(op_type, [value, axes], keepdims=1)
         return self.add(op_type, [value], axes=[axis], keepdims=1)
 
-    def output(self, name: str, elem_type: int = onnx.TensorProto.FLOAT) -> None:
-        if name not in {value.name for value in self.model.graph.output}:
+    def output(self, name: str, elem_type: int | None = onnx.TensorProto.FLOAT) -> None:
+        """`elem_type` None: whatever the networks compute in."""
+        if name in {value.name for value in self.model.graph.output}:
+            return
+        if elem_type is None:
+            self.model.graph.output.append(helper.make_empty_tensor_value_info(name))
+        else:
             self.model.graph.output.append(helper.make_tensor_value_info(name, elem_type, None))
