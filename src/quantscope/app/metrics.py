@@ -10,7 +10,7 @@ import numpy as np
 
 from quantscope.app.session import Session
 from quantscope.model import Layer, QuantTensor
-from quantscope.report.style import BLUE, GREEN, ORANGE
+from quantscope.report.style import BLUE, GREEN, ORANGE, signed
 from quantscope.report.wording import amount, number
 from quantscope.run.compare_results import TensorComparison
 
@@ -109,16 +109,22 @@ def _stored(session: Session) -> Iterator[Metric]:
 
 
 def _sensitivity(session: Session) -> Iterator[Metric]:
-    """Only where a study was run: points of accuracy by layer."""
-    found: Mapping[str, float] | None = session.known("sensitivity by layer")
-    if found is None:
-        return
-    values = {
-        key: found[layer.name]
-        for key, layer in node_keys(session).items()
-        if layer is not None and layer.name in found
-    }
-    yield _ramp("sensitivity", "sensitivity", values, lambda v: f"{v:+.2f}".replace("-", "−"))
+    """How much of the logits' SQNR comes back with a layer's quantization off."""
+    found = session.sensitivity
+    failed = session.failures.get("sensitivity") or session.opened.no_float
+    rows = {row.layer: row.sqnr_change_db for row in found.rows} if found else {}
+    values = {}
+    for key, layer in node_keys(session).items():
+        output = output_of(session, key)
+        name = layer.name if layer else (output.name if output else "")
+        if (change := rows.get(name)) is not None:
+            values[key] = change
+    waiting = failed or ("" if found else "being measured")
+    yield _ramp("sensitivity", "sensitivity", values, _change, waiting=waiting)
+
+
+def _change(decibels: float) -> str:
+    return f"{signed(decibels, '+.2f')} dB"
 
 
 def _kernels(session: Session) -> Iterator[Metric]:

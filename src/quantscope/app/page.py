@@ -13,11 +13,13 @@ from typing import Any
 import marimo as mo
 import traitlets
 
-from quantscope.app.edits import Edits, edits_of, keep_edits
+from quantscope.app.edits import Edits, keep_edits
 from quantscope.app.metrics import metrics
 from quantscope.app.opened import DEFAULT_MODEL, Opened, open_pair, openable_models
 from quantscope.app.painter import Painter, Wanted
 from quantscope.app.panes.layers import places
+from quantscope.app.panes.what_if_bench import Bench
+from quantscope.app.panes.what_if_specs import edit_items
 from quantscope.app.rows import LAYER_COLUMNS, TENSOR_COLUMNS, layer_rows, tensor_rows
 from quantscope.app.selection import Selection, first_selection, fitting
 from quantscope.app.session import Session, session_for
@@ -25,11 +27,10 @@ from quantscope.app.widgets import Chrome, EditStrip, Gallery, Graph, Job, Opene
 from quantscope.app.widgets.graph import drawing_of
 from quantscope.app.words import WORDS
 from quantscope.app.worker import Worker
-from quantscope.edit import describe
 from quantscope.errors import QuantscopeError
 from quantscope.progress import Progress
 
-TABS = ("Layer", "Layers", "Help")
+TABS = ("Layer", "Layers", "What if", "Help")
 
 Setter = Callable[[Any], None]
 
@@ -65,6 +66,7 @@ class Page:
         self.strip = EditStrip()
         self.gallery = Gallery()
         self.painter = Painter(self.gallery)
+        self.bench = Bench(self)
         # Wrapped once: a new wrapper at each run of a cell would be a new element of the page.
         self.views = {name: mo.ui.anywidget(widget) for name, widget in self._widgets().items()}
         self._wire()
@@ -87,7 +89,8 @@ class Page:
         """Put other edits in force; they outlive this page for as long as the process does."""
         self._edits = edits
         keep_edits(self.session.opened, edits)
-        self.strip.items = [{"text": describe(edit), "warning": ""} for edit in edits]
+        self.strip.items = edit_items(self.session, edits)
+        self.bench.edited()
         self._set.edits(edits)
 
     def open(self, model: str, float_model: str = "") -> None:
@@ -105,6 +108,7 @@ class Page:
         self.graph.colour(found)
         self.layers.metrics = self.graph.metrics
         self.tensors.rows = tensor_rows(self.session)
+        self.bench.refresh()
         self._set.numbers(lambda count: count + 1)
 
     def paint(self, wanted: Sequence[Wanted]) -> None:
@@ -115,6 +119,7 @@ class Page:
         """At the end of the browser's session: nothing goes on for nobody."""
         self.worker.stop()
         self.painter.close()
+        self.bench.close()
         for widget in self._widgets().values():
             widget.close()
 
@@ -139,6 +144,7 @@ class Page:
             lambda change: self._set.selection(Selection.from_dict(change["new"])),
             names="selection",
         )
+        self.graph.observe(lambda _: self.bench.refresh(), names="selection")
         self.tabs.observe(lambda change: self._set.tab(change["new"]), names="tab")
         self.chrome.observe(lambda change: self._set.theme(change["new"]), names="theme")
         self.chrome.observe(lambda change: self._read(change["new"]), names="topic")
@@ -156,12 +162,13 @@ class Page:
 
     def _on_strip(self, _widget: Any, message: dict[str, Any], _buffers: Any) -> None:
         if message.get("do") == "clear":
-            self.set_edits(())
+            self.bench.take_back(())
         elif message.get("do") == "remove":
             # By text too: the list may have changed since the click.
             place, text = message.get("place"), message.get("text")
-            kept = (e for i, e in enumerate(self._edits) if (i, describe(e)) != (place, text))
-            self.set_edits(tuple(kept))
+            texts = [item["text"] for item in self.strip.items]
+            kept = (e for i, e in enumerate(self._edits) if (i, texts[i]) != (place, text))
+            self.bench.take_back(tuple(kept))
 
     def _on_job(self, _widget: Any, message: dict[str, str], _buffers: Any) -> None:
         if message.get("do") == "stop":
@@ -192,7 +199,7 @@ class Page:
         self.layers.rows = layer_rows(self.session)
         self.gallery.places = places(self.session)
         self.select(selection)
-        self.set_edits(edits_of(opened))
+        self.bench.opened()
         with self.opener.hold_sync():
             self.opener.busy, self.opener.error = False, ""
             self.opener.model_path = opened.name
@@ -206,6 +213,7 @@ class Page:
         yield from session.count_values(session.quick, progress)
         yield from session.measure(session.sample, progress)
         yield from session.compare(session.sample, progress)
+        yield from session.switch_layers(session.quick, progress)
         self.job.offer = "all 10,000 images"
 
     def _measure_all(self, progress: Progress) -> Iterator[None]:

@@ -19,6 +19,8 @@ from quantscope.run.gap import gap_between
 from quantscope.run.histogram_results import Histogram, Histograms
 from quantscope.run.histograms import histograms, weight_histogram
 from quantscope.run.sessions import Execution
+from quantscope.study.sensitivity import sensitivity
+from quantscope.study.sensitivity_results import Sensitivity
 
 T = TypeVar("T")
 Of = Literal["float", "reference", "runtime"]
@@ -152,7 +154,7 @@ class Session:
 
     def count_values(self, images: ImageSet, progress: Progress = silent) -> Iterator[None]:
         """Histograms of all activations; ONNX files only."""
-        if self.opened.is_float or self.opened.network.format in ("pt2e", "torchscript"):
+        if self.opened.is_float or not self._is_onnx:
             return
         yield from self._attempt(
             "histograms",
@@ -161,6 +163,23 @@ class Session:
                 self.opened.path, images, float_model=self.opened.float_path, progress=progress
             ),
         )
+
+    def switch_layers(self, images: ImageSet, progress: Progress = silent) -> Iterator[None]:
+        """The sensitivity of every layer: each one's quantization switched off; ONNX files only."""
+        if self.opened.float_path is None or not self._is_onnx:
+            return
+        yield from self._attempt(
+            "sensitivity",
+            len(images),
+            lambda: sensitivity(
+                self.opened.path, images, float_model=self.opened.float_path, progress=progress
+            ),
+        )
+
+    @property
+    def sensitivity(self) -> Sensitivity | None:
+        found: Sensitivity | None = self._best("sensitivity")
+        return found
 
     def histogram(self, tensor: QuantTensor) -> Histogram | None:
         """Of an activation, once they are counted."""
@@ -178,6 +197,10 @@ class Session:
     def full(self) -> ImageSet:
         """All test images; an error that says how to get them where they are not here."""
         return load_full("test")
+
+    @property
+    def _is_onnx(self) -> bool:
+        return self.opened.network.format not in ("pt2e", "torchscript")
 
     def _attempt(self, name: str, count: int, step: Callable[[], Any]) -> Iterator[None]:
         if name in self.failures:

@@ -94,7 +94,8 @@ WORDS = {
     ),
     "weight_range": Word("Weight range", "The largest weight, by its size, after quantization."),
     "sensitivity": Word(
-        "Sensitivity", "Points of accuracy that come back when this layer alone is not quantized."
+        "Sensitivity",
+        "How much the SQNR of the logits changes when this layer alone is not quantized.",
     ),
     "kernel": Word(
         "Kernel",

@@ -6,7 +6,13 @@ from quantscope.app.painter import Wanted
 from quantscope.app.pictures import WHOLE
 from quantscope.app.selection import select_layer, select_tensor
 from quantscope.app.session import Session
-from quantscope.report.figures import error_sources, scales_along, sqnr_along, weight_ranges
+from quantscope.report.figures import (
+    error_sources,
+    scales_along,
+    sensitivity_ranking,
+    sqnr_along,
+    weight_ranges,
+)
 from quantscope.report.style import ThemeName
 
 
@@ -53,4 +59,13 @@ def _wanted(session: Session, theme: ThemeName) -> Iterator[Wanted]:
             lambda: scales_along(network, theme=theme),
             width=WHOLE,
             height=3.2,
+        )
+    found = session.sensitivity
+    if found is not None:
+        yield Wanted(
+            ("sensitivity", found.images, theme),
+            "Sensitivity of the layers",
+            lambda: sensitivity_ranking(found, theme=theme),
+            width=WHOLE,
+            height=4.4,
         )
