@@ -17,9 +17,21 @@ def setup():
     import marimo as mo
 
     from quantscope.app.page import Page, Setters, open_first, token_for
-    from quantscope.app.panes import header, help, layer, layer_pictures, layers
+    from quantscope.app.panes import header, help, layer, layer_pictures, layers, what_if
 
-    return Page, Setters, header, help, layer, layer_pictures, layers, mo, open_first, token_for
+    return (
+        Page,
+        Setters,
+        header,
+        help,
+        layer,
+        layer_pictures,
+        layers,
+        mo,
+        open_first,
+        token_for,
+        what_if,
+    )
 
 
 @app.cell
@@ -136,6 +148,22 @@ def paint_layers(get_numbers, get_tab, get_theme, layers, mo, page):
 
 
 @app.cell
+def pane_what_if(get_model, get_tab, mo, page, what_if):
+    mo.stop(get_tab() != "What if")
+    get_model()
+    what_if.show(page.bench)
+    return
+
+
+@app.cell
+def paint_what_if(get_model, get_tab, get_theme, mo, page):
+    mo.stop(get_tab() != "What if")
+    get_model()
+    page.bench.paint(get_theme())
+    return
+
+
+@app.cell
 def pane_help(get_tab, get_topic, help, mo):
     mo.stop(get_tab() != "Help")
     help.show(get_topic())
@@ -144,7 +172,7 @@ def pane_help(get_tab, get_topic, help, mo):
 
 @app.cell
 def pictures(get_tab, mo, page):
-    mo.stop(get_tab() not in ("Layer", "Layers"))
+    mo.stop(get_tab() not in ("Layer", "Layers", "What if"))
     page.views["gallery"]
     return
 

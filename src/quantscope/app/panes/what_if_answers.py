@@ -4,7 +4,9 @@ import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Condition, Lock
+from typing import TYPE_CHECKING
 
 import marimo as mo
 
@@ -12,10 +14,12 @@ from quantscope.app.edits import Edits
 from quantscope.app.session import Session
 from quantscope.data import ImageSet
 from quantscope.errors import QuantscopeError, StoppedError
-from quantscope.progress import Progress, silent
+from quantscope.progress import Progress
 from quantscope.run.compare_results import Comparison
 from quantscope.run.sessions import Execution
-from quantscope.run.whatif import Effect, WhatIf
+
+if TYPE_CHECKING:
+    from quantscope.run.whatif import Effect, WhatIf
 
 _SECONDS_OF_REST = 0.25
 
@@ -40,7 +44,7 @@ class Answer:
     edits: Edits
     way: Way
     images: ImageSet | None = None
-    effect: Effect | None = None
+    effect: "Effect | None" = None
     after: Comparison | None = None
     settled: bool = False
     error: str = ""
@@ -49,7 +53,7 @@ class Answer:
 class Asked:
     """A `WhatIf`, asked by one thread at a time."""
 
-    def __init__(self, what_if: WhatIf) -> None:
+    def __init__(self, what_if: "WhatIf") -> None:
         self.what_if = what_if
         self.lock = Lock()
 
@@ -59,6 +63,8 @@ def asked_for(session: Session, way: Way) -> Asked:
     opened = session.opened
 
     def open_it() -> Asked:
+        from quantscope.run.whatif import WhatIf
+
         return Asked(
             WhatIf(
                 opened.path,
@@ -107,17 +113,15 @@ class Answers:
 
     def _run(self) -> None:
         while (question := self._next()) is not None:
-            answer = _caught(question, lambda q=question: _first(q))
-            if self._outdated():
-                # Shown all the same: while a slider moves, the last known number beats none.
-                self._publish(answer)
-                continue
+            answer = _caught(question, _first)
+            # Even if there is a newer question: while a slider moves, a late number beats none.
             self._publish(answer)
             if answer.effect is None or self._moves_again():
                 continue
             settled = replace(answer, settled=True)
             self._publish(settled)
-            self._publish(_caught(settled, lambda a=settled: _second(a, self._unless_outdated)))
+            if answer.edits:
+                self._publish(_caught(settled, partial(_second, progress=self._unless_outdated)))
 
     def _next(self) -> Answer | None:
         with self._news:
@@ -136,7 +140,8 @@ class Answers:
                 lambda: self._question is not None or self._closed, _SECONDS_OF_REST
             )
 
-    def _unless_outdated(self, _what: str, _done: int, _total: int) -> None:
+    def _unless_outdated(self, what: str, done: int, total: int) -> None:
+        del what, done, total
         if self._outdated():
             raise StoppedError("There is a newer question")
 
@@ -148,17 +153,17 @@ def _first(question: Answer) -> Answer:
     return replace(question, effect=effect, images=asked.what_if.quick_images)
 
 
-def _second(answer: Answer, progress: Progress = silent) -> Answer:
+def _second(answer: Answer, progress: Progress) -> Answer:
     asked = asked_for(answer.session, answer.way)
     with asked.lock:
         after = asked.what_if.downstream_sqnr(answer.edits, progress=progress)
     return replace(answer, after=after)
 
 
-def _caught(given: Answer, make: Callable[[], Answer]) -> Answer:
+def _caught(given: Answer, make: Callable[[Answer], Answer]) -> Answer:
     """A line instead of an answer: the page goes on working."""
     try:
-        return make()
+        return make(given)
     except StoppedError:
         return given
     except QuantscopeError as error:

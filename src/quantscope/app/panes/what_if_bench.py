@@ -1,0 +1,314 @@
+"""The What-if pane of one page: its widgets, and what a person's gestures do to the edits."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from threading import RLock
+from typing import TYPE_CHECKING, Any, cast
+
+import marimo as mo
+
+from quantscope.app import edits as gestures
+from quantscope.app.edits import Edits, edits_of
+from quantscope.app.panes import what_if, what_if_pictures
+from quantscope.app.panes.what_if_answers import Answer, Answers, Way
+from quantscope.app.panes.what_if_flips import flip_groups
+from quantscope.app.panes.what_if_recipes import Keeping
+from quantscope.app.panes.what_if_specs import (
+    Situation,
+    hist_data,
+    off_in,
+    parts_for,
+    qparam_spec,
+    switch_items,
+)
+from quantscope.app.session import Session
+from quantscope.app.widgets import Job
+from quantscope.app.widgets.choice import Choice
+from quantscope.app.widgets.flips import Flips
+from quantscope.app.widgets.hist_range import HistRange
+from quantscope.app.widgets.live import Live
+from quantscope.app.widgets.qparam import QParam
+from quantscope.app.widgets.switches import Switches
+from quantscope.app.worker import Worker
+from quantscope.edit import Applied, Editor
+from quantscope.edit.edits import EditedRole
+from quantscope.errors import BadConfigError, QuantscopeError
+from quantscope.progress import Progress
+from quantscope.report.style import ThemeName
+
+if TYPE_CHECKING:
+    from quantscope.app.page import Page
+
+TAB = "What if"
+
+
+class Bench:
+    """Its widgets are made once; other models, selections and edits are new traits of them."""
+
+    def __init__(self, page: "Page") -> None:
+        self.page = page
+        self.answer: Answer | None = None
+        self.params, self.hist, self.switches = QParam(), HistRange(), Switches()
+        self.way_choice, self.flips, self.effect = Choice(label="How it is run"), Flips(), Live()
+        self.full = Job()
+        self.worker = Worker(self.full, lambda: None)
+        self.answers = Answers(self._publish)
+        self.keeping = Keeping(self)
+        self._applied: Applied | None = None
+        self._seen = 0
+        # Findings arrive in threads of their own, gestures in the kernel's.
+        self._showing = RLock()
+        self.views = {name: mo.ui.anywidget(widget) for name, widget in self._widgets().items()}
+        self.save_recipe, self.save_model = self.keeping.downloads()
+        self._wire()
+
+    @property
+    def session(self) -> Session:
+        return self.page.session
+
+    @property
+    def editor(self) -> Editor:
+        """Opened when it is first needed, and shared by all pages of this pair."""
+        opened = self.session.opened
+        return self.session.result(
+            ("editor",), lambda: Editor(opened.path, float_model=opened.float_path)
+        )
+
+    @property
+    def way(self) -> Way:
+        execution, _, int8 = self.way_choice.value.partition("-")
+        if execution == "runtime":
+            return Way("runtime", True if int8 else None)
+        return Way()
+
+    @property
+    def applied(self) -> Applied:
+        """The model with the edits in force."""
+        if self._applied is None or self._applied.edits != self.page.edits:
+            self._applied = self.editor.apply(self.page.edits)
+        return self._applied
+
+    @property
+    def situation(self) -> Situation:
+        return Situation(self.session, self.editor, self.applied, self.page.selection)
+
+    @property
+    def is_open(self) -> bool:
+        return self.page.tabs.tab == TAB and not what_if.why_not(self.session)
+
+    def opened(self) -> None:
+        """Another pair is shown; what was in force for it is in force again."""
+        self.worker.stop()
+        self.answer = self._applied = None
+        self.flips.groups = []
+        self.effect.html = what_if.effect_html(None)
+        self._offer_ways()
+        self.page.set_edits(edits_of(self.session.opened))
+        self.keeping.opened()
+
+    def visit(self) -> None:
+        """The tab was opened, or another pair in it."""
+        if self.is_open:
+            self.refresh()
+            if self.answer is None or self.answer.edits != self.page.edits:
+                self._ask()
+
+    def refresh(self) -> None:
+        """Selection or findings changed: show what the controls are for now."""
+        if self.is_open:
+            self._show(refusal="")
+
+    def edited(self) -> None:
+        """Other edits are in force."""
+        self.worker.stop()
+        if self.page.edits or self.is_open:
+            self._ask()
+        self.keeping.edited()
+
+    def put(self, edits: Edits) -> str:
+        """Put these in force if they can be applied; else a line that says why not.
+
+        The controls are shown anew by who asked, with that line where it belongs.
+        """
+        if edits == self.page.edits:
+            return ""
+        try:
+            applied = self.editor.apply(edits)
+        except QuantscopeError as error:
+            return str(error)
+        self._applied = applied
+        self.page.set_edits(edits)
+        return ""
+
+    def take_back(self, edits: Edits) -> None:
+        """Fewer edits, from the strip; what is left may not fit together any more."""
+        refusal = self.put(edits)
+        if refusal:
+            self.page.strip.numbers = {**self.page.strip.numbers, "note": refusal}
+        self.refresh()
+
+    def paint(self, theme: ThemeName) -> None:
+        if self.is_open:
+            answer = self.answer
+            self.page.paint(what_if_pictures.wanted(answer, theme=theme) if answer else [])
+
+    def close(self) -> None:
+        self.worker.stop()
+        self.answers.close()
+        for widget in self._widgets().values():
+            widget.close()
+
+    def _widgets(self) -> dict[str, Any]:
+        return {
+            "params": self.params,
+            "hist": self.hist,
+            "switches": self.switches,
+            "way": self.way_choice,
+            "flips": self.flips,
+            "effect": self.effect,
+            "full": self.full,
+            "recipes": self.keeping.widget,
+        }
+
+    def _wire(self) -> None:
+        self.params.observe(lambda _: self._on_params(), names="edit")
+        self.hist.observe(lambda change: self._on_range(change["new"]), names="edit")
+        self.switches.on_msg(self._on_switch)
+        self.way_choice.observe(lambda _: self._ask(), names="value")
+        self.full.on_msg(self._on_full)
+
+    def _ask(self) -> None:
+        if what_if.why_not(self.session):
+            return
+        self.full.offer = f"all {len(self.session.sample):,} images"
+        self.flips.busy = True
+        self.answers.ask(self.session, self.page.edits, self.way)
+
+    def _publish(self, answer: Answer) -> None:
+        """In the answering thread; while something moves, answers trail what is in force."""
+        if answer.session is not self.session or answer.way != self.way:
+            return
+        self.answer = answer
+        is_latest = answer.edits == self.page.edits
+        self.page.strip.numbers = what_if.strip_numbers(answer)
+        self.effect.html = what_if.effect_html(answer)
+        if answer.effect is not None and answer.images is not None:
+            self.flips.groups = flip_groups(answer.effect.against_base, answer.images)
+        self.flips.busy = not is_latest
+        if answer.settled:
+            self.paint(cast(ThemeName, self.page.chrome.theme or "light"))
+
+    def _show(self, *, refusal: str) -> None:
+        with self._showing:
+            at = self.situation
+            self.params.spec = qparam_spec(at, seen=self._seen, refusal=refusal)
+            self.hist.data = hist_data(at)
+            with self.switches.hold_sync():
+                self.switches.main, self.switches.layers = switch_items(at)
+
+    def _offer_ways(self) -> None:
+        options = []
+        if "reference" in self.session.opened.executions:
+            options.append({"key": "reference", "label": "its arithmetic", "word": "reference"})
+        if "runtime" in self.session.opened.executions:
+            options.append({"key": "runtime", "label": "this CPU's kernels", "word": "runtime"})
+            tensors = self.session.opened.network.tensors
+            if any(t.role == "activation" and t.params.dtype == "int8" for t in tensors):
+                label = "with int8 kernels"
+                options.append({"key": "runtime-int8", "label": label, "word": "int8_kernels"})
+        self.way_choice.options = options
+        if self.way_choice.value not in [option["key"] for option in options]:
+            self.way_choice.value = options[0]["key"] if options else ""
+
+    def _on_params(self) -> None:
+        refusal = ""
+        for step in self.params.unseen():
+            refusal = self._gesture(step)
+            self._seen = step["n"]
+        self._show(refusal=refusal)
+
+    def _on_range(self, edit: dict[str, Any]) -> None:
+        step = {"what": "range", **edit}
+        self._show(refusal=self._gesture(step))
+
+    def _gesture(self, step: dict[str, Any]) -> str:
+        """What a step asks for, put in force or refused with a line."""
+        at = self.situation
+        tensor = at.named(step.get("tensor"))
+        if tensor is None:
+            return ""
+        edits, now = self.page.edits, at.params(tensor)
+        try:
+            match step["what"]:
+                case "scale":
+                    found = gestures.set_scale(edits, tensor, now, _number(step["value"]))
+                case "zero_point":
+                    found = gestures.set_zero_point(edits, tensor, now, _whole(step["value"]))
+                case "range":
+                    found = gestures.set_range(
+                        edits, tensor, _number(step["lo"]), _number(step["hi"])
+                    )
+                case "factor":
+                    found = gestures.set_factor(edits, tensor, _number(step["value"]))
+                case "channel":
+                    found = gestures.set_channel(
+                        edits, tensor, now, int(step["channel"]), _number(step["value"])
+                    )
+                case _:
+                    found = gestures.reset(edits, tensor)
+        except BadConfigError as error:
+            return str(error)
+        return self.put(found)
+
+    def _on_switch(self, _widget: Any, message: dict[str, Any], _buffers: Any) -> None:
+        if message.get("do") != "switch":
+            return
+        kind, key, on = str(message["kind"]), str(message["key"]), bool(message["on"])
+        parts = parts_for(self.situation, kind, key)
+        editor = self.editor
+
+        def is_off(edits: Edits) -> list[bool]:
+            off = off_in(editor.apply(edits))
+            return [part in off for part in parts]
+
+        try:
+            if kind == "role":
+                role = cast(EditedRole, key)
+                found = gestures.switch_role(self.page.edits, role, on=on, is_off=is_off)
+            else:
+                found = gestures.switch(self.page.edits, key, on=on, is_off=is_off)
+            self.switches.error = self.put(found)
+        except QuantscopeError as error:
+            self.switches.error = str(error)
+        self._show(refusal="")
+
+    def _on_full(self, _widget: Any, message: dict[str, str], _buffers: Any) -> None:
+        if message.get("do") == "stop":
+            self.worker.stop()
+        elif message.get("do") == "start" and not self.full.running:
+            self.worker.start(self._measure_all)
+
+    def _measure_all(self, progress: Progress) -> Iterator[None]:
+        found = self.answers.full(self.session, self.page.edits, self.way, progress)
+        before = self.answer
+        if before is not None and (before.edits, before.way) == (found.edits, found.way):
+            found = replace(found, after=before.after)
+        if found.edits == self.page.edits:
+            self.full.offer = ""
+            self._publish(replace(found, settled=True))
+        yield
+
+
+def _number(given: Any) -> float:
+    """What a slider or a field sent; a field sends what was typed."""
+    try:
+        return float(given)
+    except (TypeError, ValueError):
+        raise BadConfigError(f"{given!r} is not a number; type one such as 0.05") from None
+
+
+def _whole(given: Any) -> int:
+    value = _number(given)
+    if not value.is_integer():
+        raise BadConfigError(f"A zero-point is a whole number, not {given}")
+    return int(value)

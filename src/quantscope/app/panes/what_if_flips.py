@@ -1,0 +1,68 @@
+"""The images that edits put into another class: groups of small pictures."""
+
+import io
+from base64 import b64encode
+from typing import Any
+
+import matplotlib.image
+import numpy as np
+from numpy.typing import NDArray
+
+from quantscope.app.memo import Memo
+from quantscope.data import ImageSet
+from quantscope.run import PairedDelta
+
+_SHOWN = 24
+_PICTURES = Memo(1024)
+
+_TITLES = {
+    "lost": "now wrong",
+    "gained": "now right",
+    "other": "wrong before and now, otherwise",
+}
+
+
+def flip_groups(delta: PairedDelta, images: ImageSet) -> list[dict[str, Any]]:
+    """As `Flips.groups` has them; `delta` is of these images, edited against original."""
+    now, before, labels = delta.first.predictions, delta.second.predictions, delta.first.labels
+    moved = now != before
+    rows = {
+        "lost": moved & (before == labels),
+        "gained": moved & (now == labels),
+        "other": moved & (before != labels) & (now != labels),
+    }
+    return [
+        {
+            "key": key,
+            "title": _TITLES[key],
+            "count": int(chosen.sum()),
+            "images": [_image(delta, images, row) for row in np.flatnonzero(chosen)[:_SHOWN]],
+        }
+        for key, chosen in rows.items()
+        if key != "other" or chosen.any()
+    ]
+
+
+def _image(delta: PairedDelta, images: ImageSet, row: int) -> dict[str, Any]:
+    names = (*delta.first.class_names, "NaN")  # the prediction is -1 where a score is NaN
+    return {
+        "index": int(delta.first.indices[row]),
+        "src": thumbnail(images, int(row)),
+        "label": names[delta.first.labels[row]],
+        "before": names[delta.second.predictions[row]],
+        "after": names[delta.first.predictions[row]],
+    }
+
+
+def thumbnail(images: ImageSet, row: int) -> str:
+    """A PNG as a data URI; empty where the images are no pictures."""
+    if images.layout != "nchw-pixels":
+        return ""
+    key = (images.name, int(images.indices[row]))
+    return _PICTURES.get(key, lambda: _png(images.images[row].transpose(1, 2, 0)))
+
+
+def _png(pixels: NDArray[np.uint8]) -> str:
+    buffer = io.BytesIO()
+    matplotlib.image.imsave(buffer, np.ascontiguousarray(pixels), format="png")
+    return f"data:image/png;base64,{b64encode(buffer.getvalue()).decode()}"

@@ -1,0 +1,14 @@
+"""A piece of the page whose HTML is written from any thread, without running a cell."""
+
+import anywidget
+import traitlets
+
+from quantscope.app.widgets.base import source
+
+
+class Live(anywidget.AnyWidget):
+    """`html` is trusted: what comes from a model or a person was escaped before."""
+
+    _esm = source("live")
+
+    html = traitlets.Unicode("").tag(sync=True)
