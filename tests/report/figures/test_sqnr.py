@@ -19,7 +19,7 @@ def test_every_activation_has_a_filled_and_a_hollow_mark_at_its_sqnr() -> None:
     assert marks(axes, filled=True) == WHOLE
     assert marks(axes, filled=False) == LOCAL
     assert ticks(axes) == ["x", "conv", "add", "head"]
-    assert axes.get_ylabel() == "SQNR (dB)"
+    assert axes.get_ylabel() == "signal to quantization noise (dB)"
     assert {line.get_color() for line in axes.lines if line.get_gid()} == {QUANTIZED}
 
 
@@ -54,14 +54,26 @@ def test_a_second_comparison_lies_beside_in_the_edited_colour() -> None:
         if line.get_markerfacecolor() == EDITED and line.get_gid()
     }
     assert green == {"conv": 31.0, "add": 25.0}
-    assert "before: network up to here" in texts(figure)
-    assert "after: this quantizer alone" in texts(figure)
-    assert "edited.onnx" in texts(figure)
+    legend = axes.get_legend()
+    assert legend is not None
+    words = [text.get_text() for text in legend.get_texts()]
+    assert words == ["before", "after", "network up to here", "this quantizer alone"]
+    shown = " ".join(texts(figure).split())
+    assert (
+        "after is edited.onnx, reference execution, 1,000 images; 1 without a counterpart" in shown
+    )
 
 
 def test_the_two_can_be_named() -> None:
     figure = sqnr_along(comparison(), comparison(), labels=("ONNX", "PT2E"))
-    assert "PT2E: network up to here" in texts(figure)
+    assert "PT2E is net.onnx" in texts(figure)
+
+
+def test_tensors_of_another_name_are_matched_by_the_float_tensor_they_stand_for() -> None:
+    renamed = replace(CONV, name="node_conv.out", layer="node_conv", sqnr_db=31.0)
+    figure = sqnr_along(comparison(), comparison(tensors=(renamed,)))
+    green = [line for line in figure.axes[0].lines if line.get_markerfacecolor() == EDITED]
+    assert [(line.get_gid(), line.get_ydata()[0]) for line in green] == [("conv", 31.0)]  # type: ignore[index]
 
 
 def test_what_cannot_be_seen_is_counted_and_tensors_that_are_not_finite_are_marked() -> None:

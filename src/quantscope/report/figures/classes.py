@@ -117,7 +117,7 @@ def per_class_change(delta: PairedDelta, *, theme: ThemeName = "light") -> Figur
     worst = max((row.lost for row in rows), default=0)
     best = max((row.gained for row in rows), default=0)
     axes.set_xlim(-worst - 0.12 * most, best + 0.12 * most)
-    axes.xaxis.set_major_locator(MaxNLocator(9, integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(9, integer=True, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{abs(value):g}"))
     right = axes.secondary_yaxis("right")
     right.set_yticks(range(len(rows)), [_net(row.delta) for row in rows])

@@ -30,7 +30,7 @@ from quantscope.report.style import (
 )
 
 _SCALES = "Scales along the network"
-_RANGES = "Weights of all layers, float and quantized"
+_RANGES = "Weights of all layers"
 _WIDTH = 0.3
 
 
@@ -196,7 +196,8 @@ def weight_ranges(
     axes.axhline(0, color=theme_of(axes).ink, linewidth=0.8, zorder=1)
     along_layers(axes, names)
     on_top = " On top: the largest size of a weight." if row_on_top(axes, largest) else ""
-    kinds = (("float", FLOAT), ("quantized", QUANTIZED))
+    kinds = [("float", FLOAT)] if len(missing) < len(weights) else []
+    kinds.append(("quantized", QUANTIZED))
     legend(axes, handles=[Patch(facecolor=c, label=name) for name, c in kinds], columns=2)
     note(
         figure,

@@ -141,7 +141,7 @@ def _explain(axes: Axes, stacks: Sequence[Sequence[Part]]) -> None:
         hatched = Patch(facecolor=colour, edgecolor=theme.paper, hatch="////")
         hatched.set_label("inherited, other inputs")
         handles.insert(1, hatched)
-    legend(axes, handles=handles, columns=len(handles))
+    legend(axes, handles=handles, columns=len(handles) if len(handles) <= 5 else 3)
 
 
 def _apart(tensors: Sequence[TensorComparison]) -> str:

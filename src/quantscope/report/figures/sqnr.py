@@ -7,6 +7,7 @@ from math import floor
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from quantscope.report.figures.layer_axis import (
     about,
@@ -32,7 +33,7 @@ from quantscope.report.style import (
 )
 from quantscope.run.compare_results import Comparison, TensorComparison
 
-_TITLE = "Signal to quantization noise along the network"
+_TITLE = "SQNR along the network"
 
 
 def sqnr_along(
@@ -44,8 +45,8 @@ def sqnr_along(
 ) -> Figure:
     """Of every activation: the network up to there (filled), its quantizer alone (hollow).
 
-    A second comparison is laid over the first, tensors matched by name; `labels` names the two,
-    "before" and "after" if they are not given.
+    A second comparison is laid over the first, tensors matched by name or by the float tensor that
+    they stand for; `labels` names the two, "before" and "after" if they are not given.
     """
     tensors = comparison.activations
     if not tensors:
@@ -54,14 +55,16 @@ def sqnr_along(
         )
     labels_along = tensor_labels(tensors)
     figure = new_figure(4.5 + room_for(labels_along), theme=theme)
-    axes = dress(figure.add_subplot(), title=_TITLE, y="SQNR (dB)", grid="y")
+    axes = dress(
+        figure.add_subplot(), title=_TITLE, y="signal to quantization noise (dB)", grid="y"
+    )
     names = [plain(label, 40) for label in labels or ("before", "after")]
-    _draw(axes, tensors, {t.name: t for t in tensors}, QUANTIZED, names[0] if edited else "")
+    _draw(axes, tensors, {t.name: t for t in tensors}, QUANTIZED)
     shown = [*tensors]
     if edited is not None:
-        others = {t.name: t for t in edited.activations}
-        _draw(axes, tensors, others, EDITED, names[1], shift=0.12)
-        shown += [others[t.name] for t in tensors if t.name in others]
+        others = _counterparts(tensors, edited)
+        _draw(axes, tensors, others, EDITED, shift=0.12)
+        shown += others.values()
     for place, tensor in enumerate(tensors):
         if tensor.exact:
             mark_place(axes, place, "exact")
@@ -69,10 +72,13 @@ def sqnr_along(
             mark_place(axes, place, "not finite" if tensor.not_finite_images else "all zero")
     along_layers(axes, labels_along)
     _limit(axes, shown)
-    legend(axes, columns=2)
+    _explain(axes, names if edited else [])
     subject = about(comparison)
     if edited is not None:
-        subject = f"{names[0]}: {subject}; {names[1]}: {about(edited)}"
+        if labels != (comparison.model, edited.model):
+            subject = f"{names[0]} is {subject}, {names[1]} is {about(edited)}"
+        missing = len(tensors) - len(others)
+        subject += f"; {missing} without a counterpart" if missing else ""
     note(
         figure,
         f"{subject}. 6 dB are one bit; where filled is far below hollow, most of the "
@@ -82,42 +88,53 @@ def sqnr_along(
     return figure
 
 
+def _counterparts(
+    tensors: Sequence[TensorComparison], other: Comparison
+) -> dict[str, TensorComparison]:
+    by_name = {t.name: t for t in other.activations}
+    by_float = {t.float_name: t for t in other.activations}
+    found = ((t.name, by_name.get(t.name) or by_float.get(t.float_name)) for t in tensors)
+    return {name: tensor for name, tensor in found if tensor is not None}
+
+
 def _draw(
     axes: Axes,
     along: Sequence[TensorComparison],
     values: Mapping[str, TensorComparison],
     colour: str,
-    name: str,
     *,
     shift: float = 0.0,
 ) -> None:
-    before = f"{name}: " if name else ""
     places = {t.name: place + shift for place, t in enumerate(along) if t.name in values}
     whole = {name: values[name].sqnr_db for name in places}
     local = {name: values[name].local_sqnr_db for name in places}
     points = {name: (places[name], height) for name, height in whole.items() if height is not None}
     lines = [[points[a], points[b]] for a, b in _steps(along) if a in points and b in points]
     axes.add_collection(LineCollection(lines, colors=colour, linewidths=1.4, zorder=3))
-    for heights, label, face in (
-        (whole, f"{before}network up to here", colour),
-        (local, f"{before}this quantizer alone", theme_of(axes).paper),
-    ):
+    for heights, face in ((whole, colour), (local, theme_of(axes).paper)):
         for tensor in along:
             height = heights.get(tensor.name)
             if height is not None:
-                (mark,) = axes.plot(
-                    places[tensor.name],
-                    height,
-                    "o",
-                    markersize=5.5 if face == colour else 5,
-                    markerfacecolor=face,
-                    color=colour,
-                    zorder=4,
-                )
+                mark = _mark(colour, face, [places[tensor.name]], [height])
                 mark.set_gid(gid_of(tensor))
-        axes.plot(
-            [], [], "o", markersize=5.5, markerfacecolor=face, markeredgecolor=colour, label=label
-        )
+                axes.add_line(mark)
+
+
+def _mark(colour: str, face: str, x: Sequence[float] = (), y: Sequence[float] = ()) -> Line2D:
+    return Line2D(
+        x, y, marker="o", linestyle="", markersize=5.5, color=colour, markerfacecolor=face,
+        markeredgewidth=1.3, zorder=4,
+    )  # fmt: skip
+
+
+def _explain(axes: Axes, names: Sequence[str]) -> None:
+    """Which is filled and which is hollow; with two comparisons also whose colour is which."""
+    theme = theme_of(axes)
+    neutral = theme.faint if names else QUANTIZED
+    marks = [_mark(colour, colour) for colour, _ in zip((QUANTIZED, EDITED), names, strict=False)]
+    marks += [_mark(neutral, neutral), _mark(neutral, theme.paper)]
+    words = [*names, "network up to here", "this quantizer alone"]
+    legend(axes, columns=2, handles=marks, labels=words)
 
 
 def _steps(along: Sequence[TensorComparison]) -> Iterator[tuple[str, str]]:

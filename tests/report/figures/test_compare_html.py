@@ -1,0 +1,181 @@
+"""A comparison's page: what it says, that it needs nothing else, and that names cannot break it."""
+
+import base64
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+from figure_values import ADD, CONV, HEAD, INPUT, WEIGHT, comparison, evaluation
+
+from quantscope.model import Network, load_onnx, read_onnx
+from quantscope.report.compare_html import comparison_html
+from quantscope.report.compare_tables import (
+    Cell,
+    Column,
+    Row,
+    comparison_tables,
+    number,
+    side_by_side,
+    table,
+)
+from quantscope.run.compare_results import ErrorSources
+from quantscope.run.evaluate import paired
+from quantscope.zoo import find_model
+
+EVIL = "<img src=x onerror=alert(1)>\"'@SCRIPT@"
+ALONE = replace(CONV, clipped_low_fraction=0.0, clipped_high_fraction=0.02)
+ACCURACY = paired(evaluation([0, 1, 1, 2, 2, 2]), evaluation([0, 0, 1, 1, 2, 0]))
+
+
+class Page(HTMLParser):
+    """Elements with their attributes, and all visible text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in ("meta", "img", "source", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] not in ("style", "script"):
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+    def all(self, tag: str) -> Iterator[dict[str, str | None]]:
+        return (attributes for name, attributes in self.elements if name == tag)
+
+
+@pytest.fixture(scope="module")
+def whole() -> str:
+    found = comparison(tensors=(INPUT, WEIGHT, ALONE, ADD, HEAD))
+    return comparison_html(found, accuracy=ACCURACY)
+
+
+def test_it_is_well_formed_and_begins_with_the_sentences_and_ends_with_the_provenance(
+    whole: str,
+) -> None:
+    page = Page(whole)
+    assert page.open == []
+    headings = re.findall("<h2>([^<]*)", whole)
+    assert headings == [
+        "What stands out", "Along the network", "Activations", "Weights and biases", "Classes",
+        "Not compared", "How to read this", "Made with",
+    ]  # fmt: skip
+    assert "net.onnx against float.onnx" in page.text
+    assert "conv.out : 2.00% of its float values are clipped at the high end" in page.text
+    assert "pool.out: cannot be seen" in page.text
+    for fact in ("a" * 64, "b" * 64, "c" * 64, "some CPU", "1.31", "reference"):
+        assert fact in page.text[page.text.index("Made with") :]
+
+
+def test_headline_numbers_are_the_comparisons(whole: str) -> None:
+    text = Page(whole).text
+    assert "99.00 %" in text
+    assert "10 changed: 3 now right, 5 now wrong" in text
+    assert "0.001 nats" in text
+    assert "83.33 → 66.67 %" in text
+    assert "−16.67 points" in text
+
+
+def test_nothing_is_fetched_and_only_its_own_script_may_run(whole: str) -> None:
+    page = Page(whole)
+    links = [v for _, a in page.elements for k, v in a.items() if k in ("src", "srcset", "href")]
+    assert links and all(v and (v.startswith("data:image/svg+xml") or v[0] == "#") for v in links)
+    policy = next(a["content"] for a in page.all("meta") if "http-equiv" in a)
+    assert policy is not None and "default-src 'none'" in policy and "script-src 'sha256-" in policy
+    assert "url(" not in whole and "@import" not in whole
+    assert not any(k.startswith("on") for _, a in page.elements for k in a)
+
+
+def test_every_figure_is_an_svg_for_light_and_one_for_dark(whole: str) -> None:
+    page = Page(whole)
+    images, sources = list(page.all("img")), list(page.all("source"))
+    assert len(images) == len(sources) == 5
+    for image, source in zip(images, sources, strict=True):
+        assert image["alt"] and image["width"] and image["height"]
+        assert source["media"] == "(prefers-color-scheme: dark)"
+        pair = [str(link).partition("base64,")[2] for link in (image["src"], source["srcset"])]
+        light, dark = (base64.b64decode(data) for data in pair)
+        assert light != dark
+        for svg in (light, dark):
+            assert ElementTree.fromstring(svg).tag.endswith("svg")
+
+
+def test_sentences_lead_to_their_rows_which_are_marked(whole: str) -> None:
+    (anchor,) = re.findall('<li><a href="#([^"]*)">conv.out', whole)
+    assert re.search(f'<tr id="{anchor}" class="flagged"><td class="text">conv.out', whole)
+
+
+def test_names_of_models_and_tensors_cannot_break_out() -> None:
+    evil = replace(ALONE, name=EVIL, layer=EVIL, sources=None, no_sources=EVIL)
+    found = comparison(
+        model=EVIL, float_model=EVIL, data=EVIL, tensors=(evil,), provenance={EVIL: EVIL}
+    )
+    text = comparison_html(found)
+    page = Page(text)
+    assert page.open == []
+    assert "<img src=x" not in text
+    assert len(list(page.all("script"))) == 1
+    assert EVIL in page.text
+
+
+def test_a_quiet_comparison_says_that_nothing_stands_out_and_needs_no_more_than_itself() -> None:
+    text = Page(comparison_html(comparison(tensors=(INPUT, CONV)))).text
+    assert "Nothing stands out" in text
+    assert "Channels of the tensor with the lowest SQNR" in text
+    assert "Scales" not in text
+
+
+@pytest.fixture(scope="module")
+def network() -> Network:
+    return read_onnx(load_onnx(find_model("resnet8-int8")))
+
+
+def test_two_models_stand_side_by_side_with_their_parameters(network: Network) -> None:
+    stem = replace(CONV, name="stem.out", float_name="relu")
+    one = comparison(tensors=(stem,))
+    two = comparison(model="two.onnx", tensors=(replace(stem, sqnr_db=30.0),))
+    found = Page(side_by_side((one, two), (network, None))).text
+    assert "A is net.onnx; B is two.onnx." in found
+    assert "stem.out 34.5 30.0 −4.5 38.0 38.0 0.500 0.500 int8 0.0702, −128" in found
+
+
+def test_tables_give_exact_dashes_and_the_kernel_only_where_there_is_one() -> None:
+    runtime = replace(CONV, sources=ErrorSources(0.1, 0.0, 0.0, -0.0001, 0.9, {}))
+    plain, with_kernel = (
+        "".join(comparison_tables(comparison(tensors=(INPUT, tensor))))
+        for tensor in (CONV, runtime)
+    )
+    assert "kernel" not in plain and "kernel" in with_kernel
+    assert '<td data-v="">exact</td>' in plain
+    assert '<td data-v="90">90.0</td>' in with_kernel
+    assert '<td data-v="-0.01">0.0</td>' in with_kernel
+
+
+def test_a_column_without_a_number_is_left_out() -> None:
+    columns = [Column("name", is_text=True), Column("some"), Column("none")]
+    made = table(columns, [Row([Cell("a"), Cell("1", 1.0), Cell("–")]),
+                           Row([Cell("b"), Cell("–"), Cell("–")])])  # fmt: skip
+    assert "some" in made and "none</button>" not in made
+
+
+def test_numbers_have_a_true_minus_and_no_sign_before_zero() -> None:
+    assert number(-1.25, ".1f") == "−1.2"
+    assert number(-0.01, ".1f") == "0.0"
+    assert number(None, ".1f") == "–"
+    assert number(3.0, ".1f", " dB") == "3.0 dB"
