@@ -253,3 +253,34 @@ def test_float16_against_float32_is_refused(tmp_path: Path) -> None:
         "The float model computes in float32, the quantized one between its integers in float16; "
         "give both in the same type"
     )
+
+
+def test_weights_with_a_normalization_folded_in_are_compared_after_folding(tmp_path: Path) -> None:
+    weight = RNG.normal(0, 0.5, (3, 2, 1, 1)).astype(np.float32)
+    norm = [RNG.uniform(0.5, 2, 3).astype(np.float32) for _ in range(4)]
+    scale, shift, mean, variance = norm
+    factor = scale / np.sqrt(variance + np.float32(1e-5))
+    folded, bias = weight * factor.reshape(-1, 1, 1, 1), shift - mean * factor
+    step = np.abs(folded).max() / 127
+    integers = np.rint(folded / step).astype(np.int8)
+    plain, quant = TinyQdq((2, 5, 3)), TinyQdq((2, 5, 3))
+    plain.constant("w", weight)
+    names = [plain.constant(f"n{place}", values) for place, values in enumerate(norm)]
+    plain.node("Conv", ["x", "w"], "conv")
+    plain.node("BatchNormalization", ["conv", *names], "norm")
+    plain.node("Relu", ["norm"], "relu")
+    original = plain.save(tmp_path, "relu", "float.onnx")
+    quant.stored("w", integers, np.float32(step))
+    quant.constant("b", bias)
+    quant.node("Conv", [quant.quantize("x", 0.03, 128), "w", "b"], "conv")
+    model = quant.save(tmp_path, quant.quantize("conv", 0.03, 0))
+    found = compare(model, images_of(PICTURES), float_model=original)
+    rounded = integers * np.float32(step)
+    assert found["conv.weight"].sqnr_db == pytest.approx(sqnr(folded, rounded), abs=1e-3)
+    by_channel = [sqnr(f, q) for f, q in zip(folded, rounded, strict=True)]
+    np.testing.assert_allclose(
+        [c.sqnr_db for c in found["conv.weight"].channels], by_channel, atol=1e-2
+    )
+    assert found.unpaired == ()
+    assert found["conv.out"].sources is not None
+    assert found["conv.out"].sources.total == pytest.approx(1, abs=1e-4)

@@ -43,13 +43,12 @@ def compare_constants(
 def _compare(
     pair: TensorPair, floats: Network, quants: Network, constants: tuple[Constants, Constants]
 ) -> TensorComparison | str:
-    if pair.through:
-        folded = ", ".join(pair.through)
-        return f"{folded} was folded into it: the float model does not hold what it was made from"
     tensor = quants.tensor(pair.name)
     if pair.layer is None or pair.float_layer is None:
         return "no layer reads it"
     layer, float_layer = quants.layer(pair.layer), floats.layer(pair.float_layer)
+    if pair.through:
+        return _compare_folded(pair, tensor, layer)
     mine = next((o for o in layer.inputs if o.quant and o.quant.name == pair.name), None)
     theirs = next((o for o in float_layer.inputs if o.name == pair.float_name), None)
     q = _read(constants[1], mine)
@@ -62,6 +61,16 @@ def _compare(
         if f.size != q.size or pair.role == "weight":
             return f"its shape is {list(q.shape)}, the float one's {list(f.shape)}"
         f = f.reshape(q.shape)
+    return _compared(pair, tensor, f, q, _channel_axis(layer, q.ndim))
+
+
+def _compare_folded(pair: TensorPair, tensor: QuantTensor, layer: Layer) -> TensorComparison | str:
+    """With what the float network does after the layer, and the quantized one in its constants."""
+    values = pair.float_values()
+    if values is None or not tensor.has_data or values.shape != tensor.integers().shape:
+        folded = ", ".join(pair.through)
+        return f"{folded} was folded into it: the float model does not hold what it was made from"
+    f, q = (np.asarray(v, np.float64) for v in (values, tensor.values()))
     return _compared(pair, tensor, f, q, _channel_axis(layer, q.ndim))
 
 
