@@ -34,7 +34,7 @@ def refused(*arguments: object, **environment: str) -> str:
 
 COMMANDS = [
     *(("evaluate",), ("inspect",), ("graph",), ("compare",), ("trace",), ("accumulators",)),
-    *(("capture",), ("quantize",), ("study",), ("play",)),
+    *(("capture",), ("sensitivity",), ("quantize",), ("study",), ("play",)),
     *(("import-keras",), ("data", "fetch"), ("data", "info")),
 ]
 

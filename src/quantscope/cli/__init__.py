@@ -16,6 +16,7 @@ from quantscope.cli import (
     inspect,
     play,
     quantize,
+    sensitivity,
     study,
     trace,
 )
@@ -38,6 +39,7 @@ app.command("inspect")(inspect.command)
 app.command("graph")(graph.command)
 app.command("compare")(compare.command)
 app.command("capture")(capture.command)
+app.command("sensitivity")(sensitivity.command)
 app.command("trace")(trace.command)
 app.command("accumulators")(accumulators.command)
 app.command("quantize")(quantize.command)
