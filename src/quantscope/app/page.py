@@ -30,7 +30,7 @@ from quantscope.app.worker import Worker
 from quantscope.errors import QuantscopeError
 from quantscope.progress import Progress
 
-TABS = ("Layer", "Layers", "What if", "Help")
+TABS = ("Layer", "Layers", "What if", "Residuals", "Help")
 
 Setter = Callable[[Any], None]
 

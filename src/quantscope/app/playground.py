@@ -17,7 +17,7 @@ def setup():
     import marimo as mo
 
     from quantscope.app.page import Page, Setters, open_first, token_for
-    from quantscope.app.panes import header, help, layer, layer_pictures, layers, what_if
+    from quantscope.app.panes import header, help, layer, layer_pictures, layers, residuals, what_if
 
     return (
         Page,
@@ -29,6 +29,7 @@ def setup():
         layers,
         mo,
         open_first,
+        residuals,
         token_for,
         what_if,
     )
@@ -164,6 +165,15 @@ def paint_what_if(get_model, get_tab, get_theme, mo, page):
 
 
 @app.cell
+def pane_residuals(get_numbers, get_selection, get_tab, get_theme, mo, page, residuals):
+    mo.stop(get_tab() != "Residuals")
+    get_numbers()
+    page.paint(residuals.wanted(page.session, theme=get_theme()))
+    residuals.show(page.session, get_selection() or page.selection)
+    return
+
+
+@app.cell
 def pane_help(get_tab, get_topic, help, mo):
     mo.stop(get_tab() != "Help")
     help.show(get_topic())
@@ -172,7 +182,7 @@ def pane_help(get_tab, get_topic, help, mo):
 
 @app.cell
 def pictures(get_tab, mo, page):
-    mo.stop(get_tab() not in ("Layer", "Layers", "What if"))
+    mo.stop(get_tab() not in ("Layer", "Layers", "What if", "Residuals"))
     page.views["gallery"]
     return
 

@@ -129,6 +129,18 @@ WORDS = {
         "Error from output values outside the representable range.",
         f"{_BOUNDARY}#rounding-and-saturation-at-work",
     ),
+    "bits_lost": Word(
+        "Bits lost",
+        "How much finer the branch counts than the sum: log2(the sum's step / the branch's step).",
+        f"{_WHOLE}#residual-connections-with-different-scales",
+    ),
+    "bits_left": Word(
+        "Bits left", "What remains of the branch's bits once it is counted in the sum's steps."
+    ),
+    "branch_cost": Word(
+        "Share of the sum's error",
+        "How much of the sum's error arrived through this branch; a negative share takes error away.",
+    ),
 }
 
 
