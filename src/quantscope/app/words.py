@@ -139,7 +139,7 @@ WORDS = {
     ),
     "branch_cost": Word(
         "Share of the sum's error",
-        "How much of the sum's error arrived through this branch; a negative share takes error away.",
+        "How much of the sum's error came through this branch; a negative share takes error away.",
     ),
 }
 

@@ -1,4 +1,4 @@
-"""Where branches meet: the steps of each, the bits that the sum takes from it, and what it costs."""
+"""Where branches meet: the steps of each, the bits that the sum takes, and what it costs."""
 
 from collections.abc import Iterator, Sequence
 
@@ -97,6 +97,6 @@ def _sentence(residual: Residual) -> str:
     if smaller.bits_lost is None:
         return f"{safe(smaller.tensor)} has the finer step, by a factor of {residual.ratio:.1f}."
     return (
-        f"{safe(smaller.tensor)} has the finer step, by a factor of {residual.ratio:.1f}; the sum's "
-        f"step takes {smaller.bits_lost:.1f} of its {smaller.bits} bits."
+        f"{safe(smaller.tensor)} has the finer step, by a factor of {residual.ratio:.1f}; the "
+        f"sum's step takes {smaller.bits_lost:.1f} of its {smaller.bits} bits."
     )
