@@ -1,0 +1,39 @@
+"""For notebooks of one's own: the library's results as marimo shows them."""
+
+from collections.abc import Iterable
+from html import escape
+
+import marimo as mo
+
+from quantscope.model import Network
+from quantscope.report import draw_network, render
+from quantscope.report.text_table import Fact, TextTable
+
+
+def table(found: TextTable) -> mo.ui.table:
+    """Sortable and searchable, all rows on one page."""
+    headings = [column.heading or " " for column in found.columns]
+    rows = [dict(zip(headings, row, strict=True)) for row in found.rows]
+    right = [column.heading for column in found.columns if column.right]
+    return mo.ui.table(
+        rows,
+        selection=None,
+        pagination=False,
+        show_column_summaries=False,
+        show_data_types=False,
+        label=found.title,
+        text_justify_columns=dict.fromkeys(right, "right"),
+    )
+
+
+def facts(found: Iterable[Fact]) -> mo.Html:
+    lines = (f"<dt>{escape(fact.label)}</dt><dd>{escape(fact.text)}</dd>" for fact in found)
+    look = "display:grid;grid-template-columns:max-content 1fr;gap:2px 18px"
+    return mo.Html(f'<dl style="{look}">{"".join(lines)}</dl>')
+
+
+def drawing(network: Network) -> mo.Html:
+    """The network drawn, on white whatever the theme."""
+    svg = render(draw_network(network), ".svg").decode()
+    inner = svg[svg.index("<svg") :]
+    return mo.Html(f'<div style="background:#fff;overflow:auto;max-height:70vh">{inner}</div>')
