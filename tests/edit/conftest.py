@@ -1,0 +1,46 @@
+"""Small networks and their builders are shared with the rooms that they were made for."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from quantscope.data import load_sample
+from quantscope.edit import Editor
+from quantscope.run.sessions import session_of
+
+for room in ("run", "model"):
+    sys.path.insert(0, str(Path(__file__).parents[1] / room))
+
+Array = np.ndarray[Any, Any]
+
+
+@pytest.fixture(scope="session")
+def pixels() -> Array:
+    """Images of the bundled sample as ResNet8 takes them."""
+    return load_sample().images[:16].astype(np.float32)
+
+
+@pytest.fixture(scope="session")
+def scores() -> Callable[..., Array]:
+    """`scores(proto, x, execution=...)`: the first output."""
+
+    def run(proto: onnx.ModelProto, x: Array, execution: str = "reference") -> Array:
+        session = session_of(proto, execution)  # type: ignore[arg-type]
+        return np.asarray(session.run(None, {session.get_inputs()[0].name: x})[0])
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def int8() -> Editor:
+    return Editor("resnet8-int8")
+
+
+@pytest.fixture(scope="session")
+def uint8() -> Editor:
+    return Editor("resnet8-uint8")
