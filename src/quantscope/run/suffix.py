@@ -8,7 +8,7 @@ is compared and cut: the kernels are those of the whole model because they are i
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from quantscope.errors import BadConfigError, BadDataError, BadModelError
 from quantscope.progress import Progress, silent
 from quantscope.run.capture import input_batches
 from quantscope.run.sessions import Execution, reason_of, session_of
-from quantscope.run.suffix_graph import Digest, ValueGraph, submodel
+from quantscope.run.suffix_graph import Digest, ValueGraph, frontier, submodel
 from quantscope.run.suffix_kept import KeptValues, Known, Size
 from quantscope.run.suffix_open import executed_graph, input_facts
 
@@ -31,25 +31,25 @@ Scores = NDArray[np.floating]
 
 KEPT_BYTES = 512 << 20
 _ANSWERS = 32
-_NUMPY_TYPES = {
-    f"tensor({name})": is_float
-    for is_float, names in (
-        (True, ("float", "float16", "double")),
-        (False, ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "bool")),
+_NUMPY_TYPES = frozenset(
+    f"tensor({kind})"
+    for kind in (
+        *("bool", "double", "float", "float16"),
+        *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     )
-    for name in names
-}
+)
 
 
 @dataclass(frozen=True)
 class SuffixRun:
     """How the last answer was found.
 
-    `start` is the kept value that it was computed from, None where the images were. `executed` of
-    `nodes` operators ran; none where the scores were known already.
+    `starts` are the kept values that it was computed from, besides the images where `from_images`.
+    `executed` of `nodes` operators ran; none where the scores were known already.
     """
 
-    start: str | None
+    starts: tuple[str, ...]
+    from_images: bool
     bytes_an_image: int
     executed: int
     nodes: int
@@ -59,10 +59,11 @@ class SuffixRunner:
     """Answers for edits of one base model on one set of images. For one thread at a time.
 
     The edited model may be any model with the same input. It is compared with the base and with the
-    model before it, so that edits made on top of one another are cut late as well. At most
-    `kept_bytes` of activations are kept, those used longest ago going first; a cut takes at most
-    20 kB an image where the base is quantized, 64 kB where it is not. Models are not copied: do not
-    change the base, or the last edited one, in place.
+    model before it, so that edits made on top of one another are cut late as well. Kept are the
+    integers of every quantized value, and what everything goes through even where it is not
+    quantized: each at most 20 kB an image, or 64 kB where the base is float there. In all, at most
+    `kept_bytes` are kept, those used longest ago going first. Models are not copied: do not change
+    the base, or the last edited one, in place.
     """
 
     def __init__(
@@ -118,8 +119,9 @@ class SuffixRunner:
         if self._base_scores is None:
             cuts = self._base.keepable
             fits = sum(cuts.values()) * len(self.images) <= self._kept.limit
-            keep = list(cuts) if fits else []
-            self._base_scores = self._run_from(None, self._base.graph, keep, progress)
+            self._base_scores = self._run_from(
+                [self._base.graph.input], self._base.graph, cuts if fits else (), progress
+            )
         return self._base_scores
 
     def scores(self, edited: onnx.ModelProto, progress: Progress = silent) -> Scores:
@@ -133,46 +135,54 @@ class SuffixRunner:
         if graph.output_digest == self._base.graph.output_digest:
             known = base_scores
         if known is not None:
-            self.last_run = SuffixRun(None, 0, 0, len(graph.proto.graph.node))
+            self.last_run = SuffixRun((), False, 0, 0, len(graph.proto.graph.node))
             return known
-        start = next((v for v in graph.chain if graph.digests[v] in self._kept), None)
-        latest = self._latest_cut(graph, before=start)
-        keep = [] if latest is None else [latest]
-        scores = self._run_from(start, graph, keep, progress)
+        stored = {name for name in graph.dependent if graph.digests[name] in self._kept}
+        cut = self._cut(graph)
+        keep = [name for name in cut if name not in stored]
+        starts = frontier(graph, [graph.output, *keep], stored) if keep else cut
+        scores = self._run_from(starts, graph, keep, progress)
         self._recent = Known(graph, self._sizes)
         self._answers[graph.output_digest] = scores
         if len(self._answers) > _ANSWERS:
             self._answers.popitem(last=False)
         return scores
 
-    def _latest_cut(self, graph: ValueGraph, *, before: str | None) -> str | None:
-        """The latest value that a run could start from, if that is later than what is kept."""
-        for value in graph.chain[1:]:
-            if value == before:
-                break
+    def _cut(self, graph: ValueGraph) -> tuple[str, ...]:
+        """The kept or keepable values, and perhaps the input, to compute the output from."""
+        sizes = {}
+        for name in graph.dependent:
+            digest = graph.digests[name]
+            if digest in self._kept:
+                sizes[name] = self._kept.bytes_of(digest) // len(self.images)
+                continue
             for known in (self._base, self._recent):
-                size = None if known is None else known.size_of(graph.digests[value])
+                size = None if known is None else known.size_of(digest)
                 if size is not None and size * len(self.images) <= self._kept.limit:
-                    return value
-        return None
+                    sizes[name] = size
+        several = frontier(graph, [graph.output], sizes)
+        total = sum(sizes.get(name, 0) for name in several) * len(self.images)
+        if total <= self._kept.limit:
+            return several
+        return frontier(graph, [graph.output], sizes.keys() & set(graph.chain))
 
     def _run_from(
         self,
-        start: str | None,
+        starts: Sequence[str],
         graph: ValueGraph,
-        keep: Sequence[str],
+        keep: Collection[str],
         progress: Progress,
     ) -> Scores:
-        """The scores, from a kept value or from the images; the values `keep` are kept."""
-        kept = None if start is None else self._kept[graph.digests[start]]
+        """The scores, from kept values or from the images; the values `keep` are kept."""
+        kept = {name: self._kept[graph.digests[name]] for name in starts if name != graph.input}
         ends = [graph.output, *keep]
-        part = submodel(graph, {start: kept[0].dtype} if start and kept else {}, ends)
+        part = submodel(graph, {name: values[0].dtype for name, values in kept.items()}, ends)
         session = session_of(part, "reference", threads=self.threads)
         rows: list[Array] = []
         found: dict[str, list[Array]] = {name: [] for name in keep}
         done = 0
-        for given, size, count in self._batches(kept):
-            first, *others = self._run(session, ends, {start or graph.input: given})
+        for feeds, size, count in self._batches(graph, kept, starts):
+            first, *others = self._run(session, ends, feeds)
             rows.append(self._one_row_an_image(first, size)[:count])
             for name, value in zip(keep, others, strict=True):
                 found[name].append(value)
@@ -180,23 +190,33 @@ class SuffixRunner:
             progress("Evaluating", done, len(self.images))
         for name, values in found.items():
             self._kept.put(graph.digests[name], values)
-        size = sum(batch.nbytes for batch in kept or ()) // len(self.images)
-        self.last_run = SuffixRun(start, size, len(part.graph.node), len(graph.proto.graph.node))
+        self.last_run = SuffixRun(
+            tuple(kept),
+            from_images=graph.input in starts,
+            bytes_an_image=sum(v.nbytes for values in kept.values() for v in values) // done,
+            executed=len(part.graph.node),
+            nodes=len(graph.proto.graph.node),
+        )
         scores = np.concatenate(rows)
         scores.flags.writeable = False
         return scores
 
-    def _batches(self, kept: Sequence[Array] | None) -> Iterator[tuple[Array, int, int]]:
-        """What to feed, how many rows it stands for, and how many of them are images.
+    def _batches(
+        self, graph: ValueGraph, kept: Mapping[str, list[Array]], starts: Sequence[str]
+    ) -> Iterator[tuple[dict[str, Array], int, int]]:
+        """What to feed, how many rows that stands for, and how many of them are images.
 
         The batches of a whole run: the order of a sum can depend on them.
         """
-        if kept is None:
-            for rows, count in input_batches(self._facts, self.images, self._batch):
-                yield rows, len(rows), count
+        if graph.input in starts:
+            batches = input_batches(self._facts, self.images, self._batch)
+            for number, (rows, count) in enumerate(batches):
+                values = {name: values[number] for name, values in kept.items()}
+                yield {graph.input: rows, **values}, len(rows), count
             return
-        for number, values in enumerate(kept):
-            count = min(self._batch, len(self.images) - number * self._batch)
+        for number, start in enumerate(range(0, len(self.images), self._batch)):
+            count = min(self._batch, len(self.images) - start)
+            values = {name: values[number] for name, values in kept.items()}
             yield values, self._facts.fixed_batch or count, count
 
     def _sizes(self, graph: ValueGraph, names: Sequence[str]) -> Mapping[str, Size]:
@@ -209,7 +229,7 @@ class SuffixRunner:
         rows, _ = next(input_batches(self._facts, few))
         found = self._run(session, asked, {graph.input: rows})
         return {
-            name: Size(-(-value.nbytes // len(rows)), _NUMPY_TYPES[types[name]])
+            name: Size(-(-value.nbytes // len(rows)), value.dtype)
             for name, value in zip(asked, found, strict=True)
         }
 

@@ -6,9 +6,10 @@ not count, so a graph that the optimizer wrote anew is compared as well as one t
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import onnx
@@ -41,6 +42,15 @@ class ValueGraph:
     @cached_property
     def makers(self) -> Mapping[str, onnx.NodeProto]:
         return {name: node for node in self.proto.graph.node for name in node.output if name}
+
+    @cached_property
+    def dependent(self) -> tuple[str, ...]:
+        """The values that depend on the input, in the order in which they are made."""
+        found = {self.input: None}
+        for node in self.proto.graph.node:
+            if not found.keys().isdisjoint(read_by(node)):
+                found |= dict.fromkeys(name for name in node.output if name)
+        return tuple(found)[1:]
 
     @cached_property
     def structure(self) -> Digest:
@@ -126,21 +136,36 @@ def read_by(node: onnx.NodeProto) -> Iterator[str]:
                 yield from _taken_from_outside(inner)
 
 
+def frontier(graph: ValueGraph, ends: Collection[str], given: Collection[str]) -> tuple[str, ...]:
+    """The values, `given` ones or the graph's input, that `ends` are to be computed from."""
+    found = set()
+    wanted = set(ends)
+    for node in reversed(graph.proto.graph.node):
+        made = wanted.intersection(node.output)
+        reached = made.intersection(given)
+        found |= reached
+        if made - reached:
+            wanted.update(read_by(node))
+    if graph.input in wanted:
+        found.add(graph.input)
+    return tuple(sorted(found))
+
+
 def submodel(
-    graph: ValueGraph, starts: Mapping[str, np.dtype[np.generic]], ends: Sequence[str]
+    graph: ValueGraph, starts: Mapping[str, np.dtype[Any]], ends: Sequence[str]
 ) -> onnx.ModelProto:
     """The part of the model between the values `starts`, its inputs, and `ends`, its outputs.
 
-    What the graph's own input feeds besides is left as it is, so it may be an input as well.
+    Where that is not all that `ends` depend on, the graph's own input is an input as well.
     """
     proto = graph.proto
     nodes: list[onnx.NodeProto] = []
-    wanted = set(ends) - starts.keys()
+    wanted = set(ends)
     for node in reversed(proto.graph.node):
-        if wanted.isdisjoint(node.output):
+        if wanted.difference(starts).isdisjoint(node.output):
             continue
         nodes.append(node)
-        wanted |= {name for name in read_by(node) if name} - starts.keys()
+        wanted.update(read_by(node))
     part = onnx.ModelProto(ir_version=proto.ir_version)
     part.opset_import.extend(proto.opset_import)
     part.functions.extend(proto.functions)

@@ -19,7 +19,7 @@ FLOAT_BYTES_AN_IMAGE = 65_536
 
 class Size(NamedTuple):
     bytes_an_image: int
-    is_float: bool
+    dtype: np.dtype[Any]
 
 
 Probe = Callable[[ValueGraph, Sequence[str]], Mapping[str, Size]]
@@ -41,6 +41,10 @@ class KeptValues:
         self._values.move_to_end(digest)
         return self._values[digest]
 
+    def bytes_of(self, digest: Digest) -> int:
+        """0 where it is not kept."""
+        return _bytes(self._values.get(digest, []))
+
     def put(self, digest: Digest, batches: list[Array]) -> None:
         self.bytes += _bytes(batches) - _bytes(self._values.get(digest, []))
         self._values[digest] = batches
@@ -56,31 +60,31 @@ class Known:
     def __init__(self, graph: ValueGraph, probe: Probe) -> None:
         self.graph = graph
         self._probe = probe
-        self._on_chain = {graph.digests[name] for name in graph.chain}
+        self._digests = frozenset(graph.digests[name] for name in graph.dependent)
 
     @cached_property
     def keepable(self) -> dict[str, int]:
-        """Bytes an image, latest value first."""
-        graph = self.graph
-        # The integers before a DequantizeLinear say the same in a quarter of the bytes.
-        makers = graph.makers
-        names = [v for v in graph.chain[1:-1] if makers[v].op_type != "DequantizeLinear"]
+        """Bytes an image: integers, and whatever else everything goes through, if small enough."""
+        graph, makers = self.graph, self.graph.makers
         quantizers = (n for n in graph.proto.graph.node if n.op_type == "QuantizeLinear")
         quantized = {node.input[0] for node in quantizers}
         found = {}
-        for name, size in self._probe(graph, names).items():
-            may_be_large = size.is_float and name not in quantized
+        for name, size in self._probe(graph, graph.dependent).items():
+            # The integers before a DequantizeLinear say the same in a quarter of the bytes.
+            is_integer = size.dtype.kind in "iu" and size.dtype.itemsize <= 2
+            is_cut = name in graph.chain and makers[name].op_type != "DequantizeLinear"
+            may_be_large = size.dtype.kind == "f" and name not in quantized
             limit = FLOAT_BYTES_AN_IMAGE if may_be_large else QUANTIZED_BYTES_AN_IMAGE
-            if size.bytes_an_image <= limit:
+            if (is_integer or is_cut) and name != graph.output and size.bytes_an_image <= limit:
                 found[name] = size.bytes_an_image
         return found
 
     def size_of(self, digest: Digest) -> int | None:
         """Bytes an image of a value that may be kept, else None."""
-        return self._by_digest.get(digest) if digest in self._on_chain else None
+        return self._sizes.get(digest) if digest in self._digests else None
 
     @cached_property
-    def _by_digest(self) -> dict[Digest, int]:
+    def _sizes(self) -> dict[Digest, int]:
         return {self.graph.digests[name]: size for name, size in self.keepable.items()}
 
 

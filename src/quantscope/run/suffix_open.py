@@ -31,8 +31,9 @@ def executed_graph(
 
 def optimized(proto: onnx.ModelProto, *, int8_kernels: bool | None = None) -> onnx.ModelProto:
     """The model as a runtime session on this machine executes it, node for node."""
-    # One thread: nothing is run, and starting a pool would take as long as optimizing.
     options = session_options("runtime", int8_kernels=int8_kernels, threads=1)
+    # Nothing is run here, so there need be no pool of threads and no weights laid out for it.
+    options.add_session_config_entry("session.disable_prepacking", "1")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "optimized.onnx"
         options.optimized_model_filepath = str(path)
