@@ -15,6 +15,7 @@ import numpy as np
 from quantscope import __version__
 from quantscope.data import ImageSet, load, load_npz
 from quantscope.errors import BadDataError, BadModelError
+from quantscope.progress import Progress, silent
 from quantscope.quantize import Quantized, quantize_onnx, quantize_torch
 from quantscope.quantize.config import Framework
 from quantscope.run import Evaluation, Execution, evaluate, paired
@@ -72,7 +73,9 @@ class PtqSetting:
     baselines: Mapping[Framework, Predictions] = field(default_factory=dict, repr=False)
 
 
-def baseline_row(setting: PtqSetting, config: Mapping[str, Any]) -> dict[str, Any]:
+def baseline_row(
+    setting: PtqSetting, config: Mapping[str, Any], *, progress: Progress = silent
+) -> dict[str, Any]:
     """The float model of the framework that the config names."""
     framework: Framework = config["baseline"]
     model = setting.models[framework]
@@ -80,7 +83,10 @@ def baseline_row(setting: PtqSetting, config: Mapping[str, Any]) -> dict[str, An
     with tempfile.TemporaryDirectory(prefix="quantscope-") as folder:
         path = model.in_folder(Path(folder))
         executions = _executions(framework)
-        by = {e: evaluate(path, data, execution=e, threads=THREADS) for e in executions}
+        by = {
+            e: evaluate(path, data, execution=e, threads=THREADS, progress=progress)
+            for e in executions
+        }
         size_bytes = path.stat().st_size
     first = by["reference"]
     return {
@@ -93,26 +99,34 @@ def baseline_row(setting: PtqSetting, config: Mapping[str, Any]) -> dict[str, An
 
 def ptq_row(setting: PtqSetting, config: Mapping[str, Any]) -> dict[str, Any]:
     """Quantize by the config and measure what came out."""
+    with tempfile.TemporaryDirectory(prefix="quantscope-") as folder:
+        return kept_row(setting, config, Path(folder))[0]
+
+
+def kept_row(
+    setting: PtqSetting, config: Mapping[str, Any], folder: Path, *, progress: Progress = silent
+) -> tuple[dict[str, Any], Path]:
+    """As `ptq_row`, with the model, which stays in `folder`."""
     chosen = StudyConfig.from_dict(config)
     framework = chosen.ptq.framework
     data = _images(setting.data)
     calibration = _images(setting.calibration) if setting.calibration else None
-    with tempfile.TemporaryDirectory(prefix="quantscope-") as folder:
-        source = setting.models[framework].in_folder(Path(folder))
-        made = _quantize(source, Path(folder), chosen, calibration)
-        by = {
-            execution: evaluate(
-                made.path,
-                data,
-                execution=execution,
-                int8_kernels=chosen.int8_kernels if execution == "runtime" else None,
-                threads=THREADS,
-            )
-            for execution in _executions(framework)
-        }
-        gap = _gap(made, by, chosen)
+    source = setting.models[framework].in_folder(folder)
+    made = _quantize(source, folder, chosen, calibration, progress)
+    by = {
+        execution: evaluate(
+            made.path,
+            data,
+            execution=execution,
+            int8_kernels=chosen.int8_kernels if execution == "runtime" else None,
+            threads=THREADS,
+            progress=progress,
+        )
+        for execution in _executions(framework)
+    }
+    gap = _gap(made, by, chosen)
     baseline = setting.baselines[framework]
-    return {
+    row = {
         **{
             execution: _measured(by.get(execution), baseline.get(execution))
             for execution in ("reference", "runtime")
@@ -127,15 +141,25 @@ def ptq_row(setting: PtqSetting, config: Mapping[str, Any]) -> dict[str, Any]:
             "runtime_options": dict(by["runtime"].provenance) if "runtime" in by else None,
         },
     }
+    return row, made.path
 
 
 def _quantize(
-    source: Path, folder: Path, config: StudyConfig, calibration: ImageSet | None
+    source: Path,
+    folder: Path,
+    config: StudyConfig,
+    calibration: ImageSet | None,
+    progress: Progress,
 ) -> Quantized:
     if config.ptq.framework == "torch":
-        return quantize_torch(source, folder / "model.pt2", config.ptq, calibration=calibration)
+        output = folder / "model.pt2"
+        return quantize_torch(
+            source, output, config.ptq, calibration=calibration, progress=progress
+        )
     output = folder / "model.onnx"
-    return quantize_onnx(source, output, config.ptq, calibration=calibration, threads=THREADS)
+    return quantize_onnx(
+        source, output, config.ptq, calibration=calibration, threads=THREADS, progress=progress
+    )
 
 
 def _executions(framework: Framework) -> tuple[Execution, ...]:

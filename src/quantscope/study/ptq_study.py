@@ -52,11 +52,11 @@ def run_ptq_study(
     from `model`. Without them, configurations for torch are rows that say so. With an `executor`
     the models travel with the jobs; images are loaded where a job runs.
     """
-    models, no_torch = _models(model, torch_model, travelling=executor is not None)
+    models, no_torch = float_models(model, torch_model, travelling=executor is not None)
     setting = PtqSetting(
         models=models,
-        data=_images_file(data, images),
-        calibration=_images_file(calibration_data, None) if calibration_data else None,
+        data=images_file(data, images),
+        calibration=images_file(calibration_data, None) if calibration_data else None,
     )
     with open_folder(out, _subjects(setting)) as folder:
         run = partial(
@@ -86,12 +86,12 @@ def run_ptq_study(
         if no_torch:
             impossible["torch"] = no_torch
         jobs, refused = _jobs(plan, setting, impossible)
-        setting = replace(setting, baselines={name: _predictions(r) for name, r in good.items()})
+        setting = replace(setting, baselines={name: predictions_of(r) for name, r in good.items()})
         done = run(jobs, partial(ptq_row, setting), what="Study", retry_failed=retry_failed)
         return _result(plan, folder, done | refused, good)
 
 
-def _models(
+def float_models(
     model: str | Path, torch_model: str | Path | None, *, travelling: bool
 ) -> tuple[dict[Framework, ModelFile], str]:
     """The float models, and why there is none for torch if there is none."""
@@ -151,7 +151,7 @@ def _resnet8_weights(path: Path) -> Weights | None:
     return weights if list(build_onnx(weights).graph.node) == list(proto.graph.node) else None
 
 
-def _images_file(spec: str, count: int | None) -> ImagesFile:
+def images_file(spec: str, count: int | None) -> ImagesFile:
     loaded = load(spec)
     if count is not None and not 1 <= count <= len(loaded):
         raise BadConfigError(f"--images {count} is not possible: {loaded.name} has {len(loaded)}")
@@ -212,7 +212,7 @@ def _jobs(
     return jobs, refused
 
 
-def _predictions(baseline: Row) -> dict[str, tuple[int, ...]]:
+def predictions_of(baseline: Row) -> dict[str, tuple[int, ...]]:
     return {
         execution: tuple(baseline[execution]["predictions"])
         for execution in ("reference", "runtime")
