@@ -72,7 +72,7 @@ def choose_value(activation, mo):
     low, high = (float(end) for end in activation.value.params.representable_range)
     margin = 0.2 * (high - low)
     real = mo.ui.slider(
-        low - margin, high + margin, (high - low) / 1000, value=high / 3, label="a real value"
+        low - margin, high + margin, (high - low) / 1000, value=high / 3.1, label="a real value"
     )
     real
     return (real,)

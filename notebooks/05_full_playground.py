@@ -10,6 +10,7 @@ def setup():
     import marimo as mo
     import traitlets
 
+    from quantscope.app import notebook
     from quantscope.app.metrics import metrics
     from quantscope.app.opened import open_pair
     from quantscope.app.panes import header, layer
@@ -31,6 +32,7 @@ def setup():
         layer_rows,
         metrics,
         mo,
+        notebook,
         open_pair,
         session_for,
         traitlets,
@@ -38,13 +40,14 @@ def setup():
 
 
 @app.cell
-def about(mo):
-    mo.md("""
+def about(mo, notebook):
+    _text = mo.md("""
     # The playground, and a page of one's own
 
     The playground is a marimo notebook too: `quantscope play` runs it, `quantscope play --edit`
     opens it with its code. This one is made of the same parts, in a few cells, to start from.
     """)
+    mo.vstack([notebook.style(), _text])
 
 
 @app.cell

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from html import escape
+from importlib.resources import files
 
 import marimo as mo
 
@@ -37,3 +38,11 @@ def drawing(network: Network) -> mo.Html:
     svg = render(draw_network(network), ".svg").decode()
     inner = svg[svg.index("<svg") :]
     return mo.Html(f'<div style="background:#fff;overflow:auto;max-height:70vh">{inner}</div>')
+
+
+def style() -> mo.Html:
+    """The playground's colours and texts, without its layout; show it once in a notebook."""
+    text = (files("quantscope.app") / "style.css").read_text(encoding="utf-8")
+    colours, _, rest = text.partition("/* marimo's own furniture */")
+    _, _, texts = rest.partition("/* words, lines, header */")
+    return mo.Html(f"<style>{colours}{texts}</style>")
