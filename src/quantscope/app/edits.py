@@ -5,8 +5,9 @@ and a zero-point, or a range, which is both. What was touched last stands last, 
 where tensors share their parameters.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from threading import Lock
+from time import monotonic
 
 import numpy as np
 
@@ -29,6 +30,8 @@ Edits = tuple[Edit, ...]
 Named = SetScale | SetZeroPoint | SetRange
 
 _MOST_KEPT = 16
+_MOST_STEPS = 50
+_SECONDS_IN_A_ROW = 1.5
 
 _kept: dict[tuple[str, str], Edits] = {}
 _lock = Lock()
@@ -47,6 +50,34 @@ def keep_edits(opened: Opened, edits: Edits) -> None:
             _kept[opened.key] = edits
         while len(_kept) > _MOST_KEPT:
             _kept.pop(next(iter(_kept)))
+
+
+class History:
+    """What was in force before; one gesture, however many moves it takes, is one step back."""
+
+    def __init__(self) -> None:
+        self._before: list[Edits] = []
+        self._gesture: Hashable = None
+        self._at = 0.0
+
+    def __bool__(self) -> bool:
+        return bool(self._before)
+
+    def keep(self, edits: Edits, gesture: Hashable) -> None:
+        """`edits` are about to be left; moves of the same `gesture` in a row are kept once."""
+        now = monotonic()
+        goes_on = gesture is not None and gesture == self._gesture
+        if not goes_on or now - self._at > _SECONDS_IN_A_ROW:
+            self._before.append(edits)
+            del self._before[:-_MOST_STEPS]
+        self._gesture, self._at = gesture, now
+
+    def undo(self) -> Edits:
+        self._gesture = None
+        return self._before.pop() if self._before else ()
+
+    def clear(self) -> None:
+        self._before.clear()
 
 
 def set_scale(edits: Edits, tensor: QuantTensor, now: QuantParams, scale: float) -> Edits:

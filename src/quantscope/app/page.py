@@ -19,7 +19,6 @@ from quantscope.app.opened import DEFAULT_MODEL, Opened, open_pair, openable_mod
 from quantscope.app.painter import Painter, Wanted
 from quantscope.app.panes.layers import places
 from quantscope.app.panes.what_if_bench import Bench
-from quantscope.app.panes.what_if_specs import edit_items
 from quantscope.app.rows import LAYER_COLUMNS, TENSOR_COLUMNS, layer_rows, tensor_rows
 from quantscope.app.selection import Selection, first_selection, fitting
 from quantscope.app.session import Session, session_for
@@ -89,7 +88,6 @@ class Page:
         """Put other edits in force; they outlive this page for as long as the process does."""
         self._edits = edits
         keep_edits(self.session.opened, edits)
-        self.strip.items = edit_items(self.session, edits)
         self.bench.edited()
         self._set.edits(edits)
 
@@ -161,7 +159,9 @@ class Page:
             self.open(message.get("model", ""), message.get("float_model", ""))
 
     def _on_strip(self, _widget: Any, message: dict[str, Any], _buffers: Any) -> None:
-        if message.get("do") == "clear":
+        if message.get("do") == "undo":
+            self.bench.undo()
+        elif message.get("do") == "clear":
             self.bench.take_back(())
         elif message.get("do") == "remove":
             # By text too: the list may have changed since the click.

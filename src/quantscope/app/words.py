@@ -102,6 +102,12 @@ WORDS = {
         "Whether this CPU executes the layer with integers or falls back to float.",
         f"{_WHOLE}#what-the-runtime-fuses",
     ),
+    "int8_kernels": Word(
+        "Int8 kernels",
+        "Fused kernels for int8 activations too, which onnxruntime leaves out on x86 unless it is "
+        "told to use them (session.qdqisint8allowed).",
+        f"{_WHOLE}#what-the-runtime-fuses",
+    ),
     "saturates": Word(
         "Saturates",
         "Products of uint8 and int8 are added in pairs in 16 bits, which can overflow, on x86 "

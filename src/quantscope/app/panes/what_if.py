@@ -32,9 +32,8 @@ def show(bench: "Bench") -> mo.Html:
     return mo.Html(
         '<div class="qs-what-if" data-testid="what-if">'
         f'<div class="qs-card qs-controls">{view["hist"]}{view["params"]}{view["switches"]}</div>'
-        '<div class="qs-effect">'
-        f'<div class="qs-ways">{view["way"]}{view["full"]}</div>'
-        f"{view['effect']}{view['flips']}</div>"
+        f'<div class="qs-effect">{view["way"]}{view["effect"]}{view["full"]}{view["flips"]}'
+        f"{view['said']}</div>"
         f'<div class="qs-card qs-keeping"><h3>Recipes</h3>{view["recipes"]}'
         f'<div class="qs-saving">{bench.save_recipe}{bench.save_model}</div></div>'
         "</div>"
@@ -82,16 +81,22 @@ def strip_numbers(answer: Answer) -> dict[str, str]:
     }
 
 
-def effect_html(answer: Answer | None) -> str:
-    """The numbers, and what is to be said of them."""
+def numbers_html(answer: Answer | None) -> str:
+    """The edited model beside the original and the float one, on the same images."""
     if answer is None or (answer.effect is None and not answer.error):
         return f'<div class="qs-numbers">{_place("edited")}{_place("original")}</div>'
     if answer.effect is None:
         return line(answer.error, kind="qs-bad")
-    return "".join(_parts(answer, answer.effect))
+    return "".join(_numbers(answer, answer.effect))
 
 
-def _parts(answer: Answer, effect: "Effect") -> Iterator[str]:
+def said_html(answer: Answer | None) -> str:
+    """What is to be said of the effect, and all that changed in the model."""
+    effect = answer.effect if answer else None
+    return "".join(_said(answer, effect)) if answer and effect else ""
+
+
+def _numbers(answer: Answer, effect: "Effect") -> Iterator[str]:
     base, against_float = effect.against_base, effect.against_float
     edited = effect.evaluation
     cells = [_number("original", base.second, None, "the model as it was opened")]
@@ -105,6 +110,9 @@ def _parts(answer: Answer, effect: "Effect") -> Iterator[str]:
         size = points(against_float.delta, against_float.interval_95, edited.images)
         facts.append(f"edited against float {size}")
     yield line(" · ".join(facts), kind="qs-faint")
+
+
+def _said(answer: Answer, effect: "Effect") -> Iterator[str]:
     if not answer.edits:
         yield line("Move a slider, drag an end of the range, or switch something off.")
         yield from (line(f"{note}.") for note in effect.applied.notes)
@@ -156,14 +164,10 @@ def _changes(session: Session, applied: Applied) -> str:
     count = len(applied.changes)
     more = count - len(rows)
     notes = "".join(line(f"{note}.", kind="qs-faint") for note in applied.notes)
-    warnings = "".join(
-        f'<p class="qs-line qs-gap">{safe(warning.text)}.</p>' for warning in applied.warnings
-    )
     tail = line(f"and {more:,} more", kind="qs-faint") if more else ""
     head = ["tensor", "why", word("scale", "scale"), word("zero_point", "zero-point"), "integers"]
     word_for = "tensor" if count == 1 else "tensors"
     return (
-        f"{warnings}"
         f'<details class="qs-changes" data-key="changes"><summary>{count:,} {word_for} of the '
         f"model changed</summary>{table(head, rows, right=(2, 3, 4))}{tail}{notes}</details>"
     )

@@ -7,12 +7,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from threading import Condition, Lock
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import marimo as mo
 
 from quantscope.app.edits import Edits
+from quantscope.app.memo import Memo
 from quantscope.app.session import Session
 from quantscope.data import ImageSet
+from quantscope.edit import Editor
 from quantscope.errors import QuantscopeError, StoppedError
 from quantscope.progress import Progress
 from quantscope.run.compare_results import Comparison
@@ -22,6 +25,10 @@ if TYPE_CHECKING:
     from quantscope.run.whatif import Effect, WhatIf
 
 _SECONDS_OF_REST = 0.25
+_MOST_TOOLS = 8
+
+_tools: WeakKeyDictionary[Session, Memo] = WeakKeyDictionary()
+_lock = Lock()
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,21 @@ def asked_for(session: Session, way: Way) -> Asked:
             )
         )
 
-    return session.result(("what if", way), open_it)
+    return tools_of(session).get(way, open_it)
+
+
+def editor_of(session: Session) -> Editor:
+    """Opened when it is first needed, and shared by all pages of this pair."""
+    opened = session.opened
+    return tools_of(session).get(
+        "editor", lambda: Editor(opened.path, float_model=opened.float_path)
+    )
+
+
+def tools_of(session: Session) -> Memo:
+    """Kept as long as the session is: results of other panes must not push them out."""
+    with _lock:
+        return _tools.setdefault(session, Memo(_MOST_TOOLS))
 
 
 class Answers:

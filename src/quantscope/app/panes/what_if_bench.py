@@ -1,6 +1,6 @@
 """The What-if pane of one page: its widgets, and what a person's gestures do to the edits."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from threading import RLock
 from typing import TYPE_CHECKING, Any, cast
@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, cast
 import marimo as mo
 
 from quantscope.app import edits as gestures
-from quantscope.app.edits import Edits, edits_of
+from quantscope.app.edits import Edits, History, edits_of
 from quantscope.app.panes import what_if, what_if_pictures
-from quantscope.app.panes.what_if_answers import Answer, Answers, Way
+from quantscope.app.panes.what_if_answers import Answer, Answers, Way, editor_of
 from quantscope.app.panes.what_if_flips import flip_groups
 from quantscope.app.panes.what_if_recipes import Keeping
 from quantscope.app.panes.what_if_specs import (
     Situation,
+    edit_items,
     hist_data,
     off_in,
     parts_for,
@@ -48,8 +49,10 @@ class Bench:
     def __init__(self, page: "Page") -> None:
         self.page = page
         self.answer: Answer | None = None
+        self.history = History()
         self.params, self.hist, self.switches = QParam(), HistRange(), Switches()
-        self.way_choice, self.flips, self.effect = Choice(label="How it is run"), Flips(), Live()
+        self.way_choice, self.flips = Choice(label="How it is run"), Flips()
+        self.effect, self.said = Live(), Live()
         self.full = Job()
         self.worker = Worker(self.full, lambda: None)
         self.answers = Answers(self._publish)
@@ -68,11 +71,7 @@ class Bench:
 
     @property
     def editor(self) -> Editor:
-        """Opened when it is first needed, and shared by all pages of this pair."""
-        opened = self.session.opened
-        return self.session.result(
-            ("editor",), lambda: Editor(opened.path, float_model=opened.float_path)
-        )
+        return editor_of(self.session)
 
     @property
     def way(self) -> Way:
@@ -99,9 +98,11 @@ class Bench:
     def opened(self) -> None:
         """Another pair is shown; what was in force for it is in force again."""
         self.worker.stop()
+        self.history.clear()
         self.answer = self._applied = None
         self.flips.groups = []
-        self.effect.html = what_if.effect_html(None)
+        self.effect.html = what_if.numbers_html(None)
+        self.said.html = ""
         self._offer_ways()
         self.page.set_edits(edits_of(self.session.opened))
         self.keeping.opened()
@@ -121,11 +122,15 @@ class Bench:
     def edited(self) -> None:
         """Other edits are in force."""
         self.worker.stop()
-        if self.page.edits or self.is_open:
+        edits = self.page.edits
+        with self.page.strip.hold_sync():
+            self.page.strip.items = edit_items(self.session, self.applied) if edits else []
+            self.page.strip.can_undo = bool(self.history)
+        if edits or self.is_open:
             self._ask()
         self.keeping.edited()
 
-    def put(self, edits: Edits) -> str:
+    def put(self, edits: Edits, gesture: Hashable = None) -> str:
         """Put these in force if they can be applied; else a line that says why not.
 
         The controls are shown anew by who asked, with that line where it belongs.
@@ -137,6 +142,7 @@ class Bench:
         except QuantscopeError as error:
             return str(error)
         self._applied = applied
+        self.history.keep(self.page.edits, gesture)
         self.page.set_edits(edits)
         return ""
 
@@ -146,6 +152,12 @@ class Bench:
         if refusal:
             self.page.strip.numbers = {**self.page.strip.numbers, "note": refusal}
         self.refresh()
+
+    def undo(self) -> None:
+        """Back to what was in force before the last gesture."""
+        if self.history:
+            self.page.set_edits(self.history.undo())
+            self.refresh()
 
     def paint(self, theme: ThemeName) -> None:
         if self.is_open:
@@ -166,6 +178,7 @@ class Bench:
             "way": self.way_choice,
             "flips": self.flips,
             "effect": self.effect,
+            "said": self.said,
             "full": self.full,
             "recipes": self.keeping.widget,
         }
@@ -191,7 +204,8 @@ class Bench:
         self.answer = answer
         is_latest = answer.edits == self.page.edits
         self.page.strip.numbers = what_if.strip_numbers(answer)
-        self.effect.html = what_if.effect_html(answer)
+        self.effect.html = what_if.numbers_html(answer)
+        self.said.html = what_if.said_html(answer)
         if answer.effect is not None and answer.images is not None:
             self.flips.groups = flip_groups(answer.effect.against_base, answer.images)
         self.flips.busy = not is_latest
@@ -258,7 +272,7 @@ class Bench:
                     found = gestures.reset(edits, tensor)
         except BadConfigError as error:
             return str(error)
-        return self.put(found)
+        return self.put(found, (tensor.name, step["what"], step.get("channel")))
 
     def _on_switch(self, _widget: Any, message: dict[str, Any], _buffers: Any) -> None:
         if message.get("do") != "switch":

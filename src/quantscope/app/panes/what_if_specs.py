@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ class Situation:
     def edits(self) -> Edits:
         return self.applied.edits
 
-    @property
+    @cached_property
     def tensor(self) -> QuantTensor | None:
         return self.named(self.selection.tensor)
 
@@ -44,9 +45,20 @@ class Situation:
         layers = self.editor.network.layers
         return next((x for x in layers if x.name == self.selection.layer), None)
 
-    @property
+    @cached_property
     def off(self) -> frozenset[str]:
         return off_in(self.applied)
+
+    @cached_property
+    def locked(self) -> str:
+        """Why the tensor's parameters cannot be changed; empty if they can."""
+        if self.tensor is None or self.tensor.name in self.off:
+            return "It is not quantized now; switch it on to change its parameters."
+        try:
+            self.editor.apply((SetScale(self.tensor.name, factor=1.0),))
+        except QuantscopeError as error:
+            return f"{error}."
+        return ""
 
     def named(self, name: str | None) -> QuantTensor | None:
         return next((t for t in self.editor.network.tensors if t.name == name), None)
@@ -77,7 +89,7 @@ def qparam_spec(at: Situation, *, seen: int, refusal: str = "") -> dict[str, Any
     spec: dict[str, Any] = {
         "tensor": tensor.name,
         "dtype": base.dtype,
-        "locked": _locked(at, tensor),
+        "locked": at.locked,
         "channels": 0 if base.is_per_tensor else base.scale.size,
         "picks": 1 < base.scale.size <= _MOST_PICKED and not base.block_size,
         "zero_point": int(params.zero_point.flat[0]),
@@ -108,16 +120,17 @@ def hist_data(at: Situation) -> dict[str, Any]:
     """As `HistRange.data` has it."""
     tensor = at.tensor
     if tensor is None:
-        return {"tensor": "", "message": ""}
+        return {"tensor": "", "message": "", **_heading(at)}
     found = _histogram(at.session, tensor)
     if not isinstance(found, Histogram):
-        return {"tensor": tensor.name, "message": found}
+        return {"tensor": tensor.name, "message": found, **_heading(at)}
     shown = found.at_most(_BINS)
     counted = shown["float"] if "float" in shown else shown["quantized"]
     lo, hi = at.params(tensor).representable_range
     base_lo, base_hi = tensor.params.representable_range
     return {
         "tensor": tensor.name,
+        **_heading(at),
         "edges": [float(f"{edge:.7g}") for edge in shown.edges],
         "counts": counted.counts.tolist(),
         "drawn": shown["quantized"].counts.tolist() if counted.name == "float" else [],
@@ -126,7 +139,7 @@ def hist_data(at: Situation) -> dict[str, Any]:
         "hi": float(hi.max()),
         "base_lo": float(base_lo.min()),
         "base_hi": float(base_hi.max()),
-        "movable": tensor.params.is_per_tensor and not _locked(at, tensor),
+        "movable": tensor.params.is_per_tensor and not at.locked,
         "symmetric": stays_symmetric(tensor, tensor.params),
         "message": "",
         "caption": _caption(tensor, is_float=counted.name == "float"),
@@ -169,12 +182,13 @@ def parts_for(at: Situation, kind: str, key: str) -> tuple[str, ...]:
     return (key,)
 
 
-def edit_items(session: Session, edits: Edits) -> list[dict[str, Any]]:
+def edit_items(session: Session, applied: Applied) -> list[dict[str, Any]]:
     """As `EditStrip.items` has them."""
+    warnings = {warning.tensor: warning.text for warning in applied.warnings}
     tensors = {t.name: t for t in session.opened.network.tensors}
     layers = {x.name: x for x in session.opened.network.layers}
     items = []
-    for edit in edits:
+    for edit in applied.edits:
         name = str(getattr(edit, "tensor", None) or getattr(edit, "target", ""))
         place = None
         if name in tensors:
@@ -182,7 +196,7 @@ def edit_items(session: Session, edits: Edits) -> list[dict[str, Any]]:
         elif name in layers:
             place = select_layer(layers[name]).to_dict()
         text = edit_text(edit, tensors.get(name))
-        items.append({"text": text, "warning": "", "select": place})
+        items.append({"text": text, "warning": warnings.get(name, ""), "select": place})
     return items
 
 
@@ -208,16 +222,6 @@ def _state(parts: Sequence[QuantTensor], off: frozenset[str]) -> str:
 
 def _telling(parts: Sequence[QuantTensor]) -> Sequence[QuantTensor]:
     return [part for part in parts if part.role != "bias"] or parts
-
-
-def _locked(at: Situation, tensor: QuantTensor) -> str:
-    if tensor.name in at.off:
-        return f"{tensor.name} is not quantized now; switch it on to change its parameters."
-    try:
-        at.editor.apply((SetScale(tensor.name, factor=1.0),))
-    except QuantscopeError as error:
-        return f"{error}."
-    return ""
 
 
 def _nothing_here(at: Situation) -> str:
@@ -264,6 +268,28 @@ def _list(names: Iterable[str]) -> str:
     names = list(names)
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
+
+
+def _heading(at: Situation) -> dict[str, Any]:
+    """What is being edited, and what else of the layer could be."""
+    tensor, layer = at.tensor, at.layer
+    title = tensor.name if tensor else (at.selection.layer or "")
+    facts = []
+    if tensor is not None:
+        params = tensor.params
+        grain = "" if params.is_per_tensor else f" × {params.scale.size:,} channels"
+        facts.append(f"{tensor.role}, {params.dtype}{grain}")
+        facts += ["does a ReLU's work"] if tensor.folded_relu else []
+    others = parts_of(at.editor.network, layer) if layer else ()
+    siblings = [
+        {
+            "text": other.name,
+            "select": Selection(at.selection.layer, other.name).to_dict(),
+            "chosen": tensor is not None and other.name == tensor.name,
+        }
+        for other in others
+    ]
+    return {"title": title, "facts": " · ".join(facts), "siblings": siblings}
 
 
 def _histogram(session: Session, tensor: QuantTensor) -> Histogram | str:

@@ -5,25 +5,32 @@ function render({ model, el }) {
   function draw() {
     const items = model.get("items") ?? [];
     const numbers = model.get("numbers") ?? {};
-    root.hidden = !items.length;
+    const canUndo = model.get("can_undo");
+    root.hidden = !items.length && !canUndo;
     root.replaceChildren(
-      element("div", { class: "numbers" },
+      element("div", { class: "numbers", hidden: !items.length },
         element("span", { class: "label", text: numbers.label ?? "edited" }),
         element("span", { class: "value", "data-testid": "edited-accuracy", text: numbers.value ?? "…" }),
         element("span", { class: "delta", "data-testid": "edited-delta", text: numbers.delta ?? "" }),
         element("span", { class: "note", text: numbers.note ?? "" })),
       element("div", { class: "chips" },
         ...items.map((item, place) => element("span", { class: "chip" + (item.warning ? " warned" : ""), title: item.warning || item.text },
-          element("span", { text: item.text }),
+          item.select
+            ? element("button", { type: "button", class: "what", text: item.text, "data-select": JSON.stringify(item.select) })
+            : element("span", { text: item.text }),
           element("button", { type: "button", text: "×", "aria-label": `Take back: ${item.text}`, "data-testid": `remove-edit-${place}`,
             onclick: () => model.send({ do: "remove", place, text: item.text }) }))),
-        element("button", { type: "button", class: "clear", text: items.length > 1 ? "take all back" : "take it back",
-          "data-testid": "clear-edits", onclick: () => model.send({ do: "clear" }) })));
+        items.length ? null : element("span", { class: "note", text: "no edits in force" }),
+        element("button", { type: "button", class: "clear", text: items.length > 1 ? "take all back" : "take it back", hidden: !items.length,
+          "data-testid": "clear-edits", onclick: () => model.send({ do: "clear" }) }),
+        element("button", { type: "button", class: "clear", text: "undo", hidden: !canUndo, title: "back to what was in force before",
+          "data-testid": "undo", onclick: () => model.send({ do: "undo" }) })));
   }
   model.on("change:items", draw);
   model.on("change:numbers", draw);
+  model.on("change:can_undo", draw);
   draw();
-  return () => { model.off("change:items", draw); model.off("change:numbers", draw); };
+  return () => { for (const name of ["items", "numbers", "can_undo"]) model.off(`change:${name}`, draw); };
 }
 
 export default { render };

@@ -9,7 +9,9 @@ from quantscope.app.widgets.base import source, style
 
 
 class EditStrip(anywidget.AnyWidget):
-    """`items` are `{text, warning}`. Asks with `{"do": "remove", "place": ...}` and `"clear"`.
+    """`items` are `{text, warning, select}`, `select` being what a click on the text selects.
+
+    Asks with `{"do": "remove", "place": ..., "text": ...}`, `"clear"` and `"undo"`.
 
     `numbers` is what the edits do, as `{label, value, delta, note}`; empty while it is not known.
     """
@@ -19,3 +21,4 @@ class EditStrip(anywidget.AnyWidget):
 
     items: traitlets.List[Any] = traitlets.List().tag(sync=True)
     numbers = traitlets.Dict().tag(sync=True)
+    can_undo = traitlets.Bool(False).tag(sync=True)

@@ -12,16 +12,21 @@ function render({ model, el }) {
 
   const areas = { low: element("rect", { class: "clipped", y: TOP }), high: element("rect", { class: "clipped", y: TOP }) };
   const filled = element("path", { class: "filled" });
-  const outline = element("path", { class: "outline" });
+  const traced = element("path", { class: "traced" });
   const axis = element("g", { class: "axis" });
   const before = { low: element("line", { class: "before" }), high: element("line", { class: "before" }) };
   const said = { low: element("text", { class: "said", y: 11 }), high: element("text", { class: "said", y: 11 }) };
   const handles = { low: handle("low"), high: handle("high") };
   const svg = element("svg", { height: HEIGHT, "data-testid": "hist-range" },
-    areas.low, areas.high, filled, outline, axis, before.low, before.high, handles.low, handles.high, said.low, said.high);
+    areas.low, areas.high, filled, traced, axis, before.low, before.high, handles.low, handles.high, said.low, said.high);
   const message = element("p", { class: "message" });
   const caption = element("p", { class: "caption" });
-  const root = element("div", { class: "qs-hist" }, svg, message, caption);
+  const title = element("h3", { "data-testid": "tensor-name" });
+  const facts = element("span", { class: "facts" });
+  const siblings = element("div", { class: "siblings" });
+  const head = element("div", { class: "head" }, title, facts, siblings);
+  const stage = element("div", { class: "stage" }, svg, message, caption);
+  const root = element("div", { class: "qs-hist" }, head, stage);
   el.append(root);
 
   function handle(end) {
@@ -75,6 +80,10 @@ function render({ model, el }) {
 
   function draw() {
     const has = Boolean(data.edges?.length);
+    title.textContent = data.title ?? "";
+    facts.textContent = data.facts ?? "";
+    siblings.replaceChildren(...(data.siblings ?? []).map((one) => element("button", {
+      type: "button", text: one.text, "data-select": JSON.stringify(one.select), "aria-pressed": String(one.chosen) })));
     svg.style.display = has ? "" : "none";
     message.textContent = data.message ?? "";
     message.hidden = !data.message;
@@ -84,7 +93,7 @@ function render({ model, el }) {
     svg.setAttribute("width", w);
     svg.setAttribute("viewBox", `0 0 ${w} ${HEIGHT}`);
     filled.setAttribute("d", stairs(data.counts, true));
-    outline.setAttribute("d", data.drawn?.length ? stairs(data.drawn, false) : "");
+    traced.setAttribute("d", data.drawn?.length ? stairs(data.drawn, false) : "");
     axis.replaceChildren(
       element("line", { x1: 0, x2: w, y1: HEIGHT - BOTTOM, y2: HEIGHT - BOTTOM }),
       ...ticks().flatMap((at) => [
@@ -114,7 +123,7 @@ function render({ model, el }) {
     const lost = { low: share((v) => v < lo - half), high: share((v) => v > hi + half) };
     for (const [end, now, base] of [["low", lo, data.base_lo], ["high", hi, data.base_hi]]) {
       handles[end].setAttribute("transform", `translate(${at[end].toFixed(1)} 0)`);
-      handles[end].classList.toggle("fixed", !data.movable);
+      handles[end].classList.toggle("still", !data.movable);
       handles[end].setAttribute("aria-valuenow", tidy(now));
       handles[end].setAttribute("aria-valuetext", `${shown(now)}, ${percent(lost[end])}`);
       handles[end].setAttribute("tabindex", data.movable ? 0 : -1);

@@ -116,6 +116,8 @@ function render({ model, el }) {
   const ends = element("div", { class: "row ends" },
     element("span", { class: "name", text: "range", "data-word": "range", tabindex: 0 }), low,
     element("span", { class: "to", text: "to" }), high);
+  const reset = element("button", { type: "button", class: "reset", text: "reset", title: "scale, zero-point and range as the model has them",
+    "data-testid": "reset-tensor", onclick: () => { dirty = null; tell({ what: "reset" }, true); } });
 
   const pick = element("input", { type: "number", min: 0, step: 1, "aria-label": "channel", "data-testid": "field-channel" });
   const bars = element("svg", { class: "bars", preserveAspectRatio: "none", "aria-hidden": "true" });
@@ -135,12 +137,10 @@ function render({ model, el }) {
   const refusal = element("p", { class: "refusal", role: "alert", "data-testid": "refusal" });
   const locked = element("p", { class: "locked", "data-testid": "locked" });
   const remarks = element("ul", { class: "remarks", "data-testid": "remarks" });
-  const reset = element("button", { type: "button", class: "reset", text: "reset this tensor", "data-testid": "reset-tensor",
-    onclick: () => { dirty = null; tell({ what: "reset" }, true); } });
   const body = element("div", { class: "body" },
-    scale.row, factor.row, picker, one.row, zero.row, ends);
+    scale.row, factor.row, picker, one.row, zero.row, element("div", { class: "foot" }, ends, reset));
   const root = element("div", { class: "qs-qparam", "data-testid": "qparam" },
-    body, refusal, locked, element("div", { class: "foot" }, reset), remarks);
+    body, refusal, locked, remarks);
   el.append(root);
 
   function choose(wanted) {
@@ -207,7 +207,7 @@ function render({ model, el }) {
       zero.slider.max = String(spec.qmax);
       put(zero.slider, String(spec.zero_point));
       put(zero.field, String(spec.zero_point));
-      zero.hint.textContent = `${spec.qmin} … ${spec.qmax}`;
+      zero.hint.textContent = spec.zero_point === spec.base_zero_point ? `${spec.qmin} … ${spec.qmax}` : `was ${spec.base_zero_point}`;
       changed(zero, spec.zero_point !== spec.base_zero_point);
     }
     if (!whole) return;

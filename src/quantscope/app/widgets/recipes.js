@@ -11,7 +11,8 @@ function render({ model, el }) {
   el.append(element("div", { class: "qs-recipes" },
     element("div", { class: "line" }, element("span", { class: "lead", text: "guided" }), guided),
     lesson,
-    element("label", { class: "line" }, element("span", { class: "lead", text: "from a file" }), file),
+    element("div", { class: "line" }, element("span", { class: "lead", text: "from a file" }),
+      element("label", { class: "file" }, file, "choose a recipe…")),
     refused, said,
     element("label", { class: "line" }, element("span", { class: "lead", text: "note" }), note)));
 

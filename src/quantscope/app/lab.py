@@ -1,0 +1,161 @@
+"""The PTQ lab of a float model: its trials, shared by all pages that show it. No marimo here."""
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+from typing import Any, get_args
+
+from quantscope.app.opened import Opened
+from quantscope.errors import BadConfigError, QuantscopeError
+from quantscope.progress import Progress
+from quantscope.quantize import LayerOverride, PtqConfig
+from quantscope.quantize.config import (
+    ActivationType,
+    Calibration,
+    Framework,
+    Observer,
+    TorchQuantizer,
+    WeightObserver,
+    WeightType,
+)
+from quantscope.study.config import StudyConfig
+from quantscope.study.trials import Trial, Trials
+
+SIZES = (8, 32, 128, 512)
+_MOST_TRIALS = 32
+_MOST_LABS = 2
+_YES = {"yes": True, "no": False}
+
+
+class Lab:
+    """`failures` are configurations that could not be had, by label, with the reason."""
+
+    def __init__(self, model: Path) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="quantscope-lab-")
+        self.trials = Trials(model, Path(self._folder.name))
+        self.failures: dict[str, str] = {}
+        self.shown: set[Path] = set()
+        """Models that pages have opened: they are never dropped."""
+
+    def run(self, configs: list[StudyConfig], progress: Progress) -> Iterator[None]:
+        """Try them in turn; yields after each. One that cannot be had does not end the rest."""
+        for number, config in enumerate(configs, start=1):
+            self.failures.pop(config.label(), None)
+            try:
+                self.trials.attempt(config, progress=_counted(progress, number, len(configs)))
+            except QuantscopeError as error:
+                if len(configs) == 1 or type(error).__name__ == "StoppedError":
+                    raise
+                self.failures[config.label()] = str(error)
+            self._drop()
+            yield
+
+    def trial(self, key: str) -> Trial:
+        found = next((trial for trial in self.trials.trials if trial.row.key == key), None)
+        if found is None:
+            raise BadConfigError("This configuration is not kept any more; try it again")
+        return found
+
+    def _drop(self) -> None:
+        kept = self.trials.trials
+        old = [trial for trial in kept if trial.model not in self.shown]
+        for trial in old[: max(0, len(kept) - _MOST_TRIALS)]:
+            self.trials.forget(trial)
+
+
+def config_from(values: Mapping[str, Any]) -> StudyConfig:
+    """The form's values; what is left at "" is as the framework has it."""
+    given = {key: value for key, value in values.items() if value not in ("", None)}
+    layers = given.pop("left_float", "")
+    int8 = given.pop("int8_kernels", None)
+    for key in ("per_channel", "symmetric_activations", "reduce_range"):
+        given[key] = bool(given.get(key, False))
+    for key in ("calibration_images", "calibration_seed", "histogram_bins"):
+        if key in given:
+            given[key] = _whole(key, given[key])
+    if "percentile" in given:
+        given["percentile"] = _number("percentile", given["percentile"])
+    names = [name.strip() for name in layers.split(",") if name.strip()]
+    given["overrides"] = tuple(LayerOverride(name, left_float=True) for name in names)
+    return StudyConfig(PtqConfig(**given), int8_kernels=_YES.get(int8) if int8 else None)
+
+
+def sizes_of(config: StudyConfig) -> list[StudyConfig]:
+    """The same with other numbers of calibration images."""
+    return [
+        replace(config, ptq=replace(config.ptq, calibration_images=size)) for size in SIZES
+    ]
+
+
+def methods_of(config: StudyConfig) -> list[StudyConfig]:
+    """The same with every way to find ranges that its framework has."""
+    if config.ptq.framework == "torch":
+        made = [
+            replace(config.ptq, observer=observer, torch_quantizer=None, weight_observer=None)
+            for observer in get_args(Observer)
+        ]
+    else:
+        made = [
+            replace(config.ptq, calibration=method, percentile=None, histogram_bins=None)
+            for method in get_args(Calibration)
+        ]
+    return [replace(config, ptq=ptq) for ptq in made]
+
+
+def choices() -> dict[str, tuple[str, ...]]:
+    """What each field of the form can be, from the types of `PtqConfig`."""
+    return {
+        "framework": get_args(Framework),
+        "activations": get_args(ActivationType),
+        "weights": get_args(WeightType),
+        "calibration": get_args(Calibration),
+        "observer": get_args(Observer),
+        "weight_observer": get_args(WeightObserver),
+        "torch_quantizer": get_args(TorchQuantizer),
+        "format": ("qdq", "qoperator"),
+        "int8_kernels": tuple(_YES),
+    }
+
+
+def _whole(key: str, text: Any) -> int:
+    value = _number(key, text)
+    if value != int(value):
+        raise BadConfigError(f"{key} is a whole number, not {text}")
+    return int(value)
+
+
+def _number(key: str, text: Any) -> float:
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        raise BadConfigError(f"{key} is a number, not '{text}'") from None
+
+
+def _counted(progress: Progress, number: int, total: int) -> Progress:
+    if total == 1:
+        return progress
+    return lambda what, done, of: progress(f"{number} of {total}: {what}", done, of)
+
+
+_labs: dict[str, Lab] = {}
+_lock = Lock()
+
+
+def lab_for(opened: Opened) -> Lab:
+    """The lab of the float model that is shown, or that the shown model was made from."""
+    float_network = opened.network if opened.is_float else opened.float_network
+    if float_network is None:
+        raise QuantscopeError(opened.no_float or "There is no float model to quantize")
+    if float_network.path.suffix != ".onnx":
+        raise QuantscopeError(
+            f"{float_network.path.name} is a PyTorch program; open the float model as ONNX to "
+            f"quantize it here"
+        )
+    with _lock:
+        found = _labs.pop(float_network.digest, None) or Lab(float_network.path)
+        _labs[float_network.digest] = found
+        while len(_labs) > _MOST_LABS:
+            _labs.pop(next(iter(_labs)))
+        return found
