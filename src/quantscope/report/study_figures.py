@@ -22,11 +22,13 @@ from quantscope.report.style import (
     SERIES,
     SMALL,
     VERMILLION,
+    ThemeName,
     dress,
     ink_on,
     new_figure,
     note,
     signed,
+    theme_of,
 )
 from quantscope.study.results import Change, Measured, StudyResult, StudyRow
 
@@ -38,12 +40,12 @@ POINTS = "percentage points"
 MOST_CURVES = len(SERIES)
 
 
-def accuracy_figure(result: StudyResult) -> Figure | None:
+def accuracy_figure(result: StudyResult, *, theme: ThemeName = "light") -> Figure | None:
     """What each configuration costs against float, in each execution, with paired intervals."""
     rows = sorted(result.measured, key=lambda row: _change(row).delta)
     if not rows:
         return None
-    figure = new_figure(1.7 + 0.27 * len(rows))
+    figure = new_figure(1.7 + 0.27 * len(rows), theme=theme)
     axes = dress(
         figure.add_subplot(),
         title="Accuracy against the float model",
@@ -58,15 +60,21 @@ def accuracy_figure(result: StudyResult) -> Figure | None:
         ]
         if points:
             _interval_bars(axes, execution, points)
-    axes.axvline(0, color=INK, linewidth=1.2, zorder=1)
+    axes.axvline(0, color=theme_of(axes).ink, linewidth=1.2, zorder=1)
     axes.set_ylim(-0.8, len(rows) - 0.2)
     axes.set_yticks(range(len(rows)), [row.label for row in rows])
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: signed(round(value, 6))))
     right = axes.secondary_yaxis("right")
     right.set_yticks(range(len(rows)), [_accuracies(row) for row in rows])
-    right.tick_params(labelsize=SMALL, colors=INK, length=0)
+    right.tick_params(labelsize=SMALL, colors=theme_of(axes).ink, length=0)
     right.spines["right"].set_visible(False)
-    figure.legend(loc="outside upper right", ncols=2, fontsize=SMALL, frameon=False)
+    figure.legend(
+        loc="outside upper right",
+        ncols=2,
+        fontsize=SMALL,
+        frameon=False,
+        labelcolor=theme_of(axes).ink,
+    )
     note(figure, f"0 is {_baseline_text(result)}. Right: accuracy, reference / runtime, in %.")
     return figure
 
@@ -87,12 +95,12 @@ def _interval_bars(axes: Axes, execution: str, points: list[tuple[float, Change]
     )
 
 
-def calibration_figure(result: StudyResult) -> Figure | None:
+def calibration_figure(result: StudyResult, *, theme: ThemeName = "light") -> Figure | None:
     """How the number of calibration images matters where all else is the same."""
     curves = _calibration_curves(result.measured)
     if not curves:
         return None
-    figure = new_figure(4.6)
+    figure = new_figure(4.6, theme=theme)
     axes = dress(
         figure.add_subplot(),
         title="Calibration images",
@@ -119,11 +127,16 @@ def calibration_figure(result: StudyResult) -> Figure | None:
             elinewidth=1,
             label=label,
         )
-    axes.axhline(0, color=INK, linewidth=1.2, zorder=1)
+    axes.axhline(0, color=theme_of(axes).ink, linewidth=1.2, zorder=1)
     axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: signed(round(value, 6))))
     axes.legend(
-        loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2, fontsize=SMALL, frameon=False
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.13),
+        ncols=2,
+        fontsize=SMALL,
+        frameon=False,
+        labelcolor=theme_of(axes).ink,
     )
     left_out = len(curves) - MOST_CURVES
     more = f" {left_out} more curves are in results.csv." if left_out > 0 else ""

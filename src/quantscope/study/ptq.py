@@ -104,15 +104,20 @@ def ptq_row(setting: PtqSetting, config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def kept_row(
-    setting: PtqSetting, config: Mapping[str, Any], folder: Path, *, progress: Progress = silent
+    setting: PtqSetting,
+    config: Mapping[str, Any],
+    folder: Path,
+    *,
+    name: str = "model",
+    progress: Progress = silent,
 ) -> tuple[dict[str, Any], Path]:
-    """As `ptq_row`, with the model, which stays in `folder`."""
+    """As `ptq_row`, with the model, which stays in `folder` under that name."""
     chosen = StudyConfig.from_dict(config)
     framework = chosen.ptq.framework
     data = _images(setting.data)
     calibration = _images(setting.calibration) if setting.calibration else None
     source = setting.models[framework].in_folder(folder)
-    made = _quantize(source, folder, chosen, calibration, progress)
+    made = _quantize(source, folder / name, chosen, calibration, progress)
     by = {
         execution: evaluate(
             made.path,
@@ -146,17 +151,17 @@ def kept_row(
 
 def _quantize(
     source: Path,
-    folder: Path,
+    stem: Path,
     config: StudyConfig,
     calibration: ImageSet | None,
     progress: Progress,
 ) -> Quantized:
     if config.ptq.framework == "torch":
-        output = folder / "model.pt2"
+        output = stem.with_name(f"{stem.name}.pt2")
         return quantize_torch(
             source, output, config.ptq, calibration=calibration, progress=progress
         )
-    output = folder / "model.onnx"
+    output = stem.with_name(f"{stem.name}.onnx")
     return quantize_onnx(
         source, output, config.ptq, calibration=calibration, threads=THREADS, progress=progress
     )

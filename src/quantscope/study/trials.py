@@ -1,5 +1,7 @@
 """Configurations tried one at a time, as a person asks for them; their models are kept."""
 
+import re
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -63,11 +65,19 @@ class Trials:
             self._measure_baseline(framework, progress)
             folder = self._folder / key
             folder.mkdir(parents=True, exist_ok=True)
+            name = re.sub(r"[^a-z0-9]+", "-", config.label().lower()).strip("-")
             began = monotonic()
-            facts, path = kept_row(self._setting, config.to_dict(), folder, progress=progress)
+            facts, path = kept_row(
+                self._setting, config.to_dict(), folder, name=name, progress=progress
+            )
             row = _row(facts, key, config.label(), config.to_dict(), monotonic() - began)
             self._trials[key] = Trial(config, row, path)
         return self._trials[key]
+
+    def forget(self, trial: Trial) -> None:
+        """Drop a trial and its model."""
+        self._trials.pop(trial.row.key, None)
+        shutil.rmtree(self._folder / trial.row.key, ignore_errors=True)
 
     def result(self, trials: Iterable[Trial] | None = None) -> StudyResult:
         """As a study of the same rows has it, for the same tables and figures."""
