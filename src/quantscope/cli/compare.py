@@ -1,7 +1,8 @@
 """`quantscope compare`"""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -10,12 +11,13 @@ from quantscope.cli.console import console, emit_json, progress_bar
 if TYPE_CHECKING:
     from quantscope.report.text_table import TextTable
     from quantscope.run.compare_results import Comparison, TensorComparison
+    from quantscope.run.compare_with import SideBySide
 
 _IMAGES = 1000
 
 
 def command(
-    model: Annotated[str, typer.Argument(help="A quantized ONNX file, or a bundled model.")],
+    model: Annotated[str, typer.Argument(help="A quantized model file, or a bundled one.")],
     float_model: Annotated[
         str | None,
         typer.Option("--float", help="The float model; bundled quantized models know theirs."),
@@ -41,6 +43,20 @@ def command(
         ),
     ] = None,
     batch: Annotated[int | None, typer.Option(help="Images executed at once.")] = None,
+    other: Annotated[
+        str | None,
+        typer.Option("--with", help="A second quantized model, to stand beside the first."),
+    ] = None,
+    other_float: Annotated[
+        str | None,
+        typer.Option(
+            "--with-float",
+            help="The same float network for --with, where one model is ONNX and one PyTorch.",
+        ),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Also write a page with figures, that works offline.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show where a quantized network's error is born and where it is only inherited.
@@ -48,25 +64,66 @@ def command(
     Example: quantscope compare resnet8-int8 --images 200
     """
     from quantscope.data import load
+    from quantscope.errors import BadConfigError
+    from quantscope.files import check_output, write_whole
     from quantscope.run.compare import compare
+    from quantscope.run.compare_with import compare_with
 
+    if html is not None:
+        check_output(html)
+    if other_float is not None and other is None:
+        raise BadConfigError("--with-float is the float model of --with; give that too")
     chosen = load(data)
     chosen = chosen.take(min(_IMAGES, len(chosen)) if images is None else images)
+    settings: dict[str, Any] = {
+        "execution": execution,
+        "int8_kernels": int8_kernels,
+        "batch": batch,
+        "float_model": float_model,
+    }
     with progress_bar() as progress:
-        result = compare(
-            model,
-            chosen,
-            float_model=float_model,
-            execution=execution,
-            int8_kernels=int8_kernels,
-            batch=batch,
-            progress=progress,
-        )
+        result: Comparison | SideBySide
+        if other is None:
+            result = first = compare(model, chosen, progress=progress, **settings)
+            second = None
+        else:
+            result = compare_with(
+                model, other, chosen, other_float_model=other_float, progress=progress, **settings
+            )
+            first, second = result.first, result.second
+        if html is not None:
+            from quantscope.report.compare_report import comparison_report
+
+            page = comparison_report(
+                first,
+                model,
+                chosen,
+                float_model=float_model,
+                other=second,
+                other_model=other,
+                other_float_model=other_float,
+                int8_kernels=int8_kernels,
+                progress=progress,
+            )
+            write_whole(html, page.encode())
     if as_json:
         emit_json(result.to_dict())
         return
-    for line in lines(result, console.width if console.is_terminal else None):
+    width = console.width if console.is_terminal else None
+    for line in _text(result, width):
         console.print(line, markup=False)
+    if html is not None:
+        console.print(f"\nWrote {html}", markup=False)
+
+
+def _text(result: "Comparison | SideBySide", width: int | None) -> Iterator[str]:
+    from quantscope.report.compare_with_text import side_by_side_lines
+    from quantscope.run.compare_with import SideBySide
+
+    if isinstance(result, SideBySide):
+        yield from side_by_side_lines(result, width)
+    else:
+        yield from lines(result, width)
 
 
 def lines(result: "Comparison", width: int | None = None) -> Iterator[str]:

@@ -13,6 +13,7 @@ from quantscope.report.compare_page import page
 from quantscope.report.compare_tables import anchor_of, comparison_tables, number, side_by_side
 from quantscope.report.figures.channels import channel_error
 from quantscope.report.figures.classes import confusion_difference, per_class_change
+from quantscope.report.figures.histograms import activation_histogram, weight_histograms
 from quantscope.report.figures.residuals import residual_branches
 from quantscope.report.figures.scales import scales_along, weight_ranges
 from quantscope.report.figures.sources import error_sources
@@ -23,6 +24,7 @@ from quantscope.report.wording import printable
 from quantscope.run.compare_reading import flagged, reading
 from quantscope.run.compare_results import Comparison, TensorComparison
 from quantscope.run.evaluate import PairedDelta
+from quantscope.run.histogram_results import Histogram, Histograms
 
 _EXECUTIONS = {
     "reference": "the arithmetic that the model file states",
@@ -53,13 +55,15 @@ def comparison_html(
     accuracy: PairedDelta | None = None,
     other: Comparison | None = None,
     other_network: Network | None = None,
+    histograms: Histograms | None = None,
 ) -> str:
     """One file that works offline, light or dark as the reader's system is.
 
     `network` is the quantized one and adds its scales, weights and residual branches; `pairing` the
     float weights beside them; `accuracy` (the quantized model's evaluation minus the float one's)
     what happened to the classes. `other` is a second quantized model against the same float one,
-    `other_network` its network, for the parameters side by side.
+    `other_network` its network, for the parameters side by side. Each of `histograms` is drawn, so
+    give a few.
     """
     title = f"{comparison.model} against {comparison.float_model}"
     if other is not None:
@@ -73,6 +77,7 @@ def comparison_html(
         "<h2>Along the network</h2>",
         _figures(_along(comparison, network, pairing, other)),
         _channels(comparison, network),
+        _values(histograms),
         *([] if other is None else [side_by_side((comparison, other), (network, other_network))]),
         *comparison_tables(comparison),
         *([] if accuracy is None else ["<h2>Classes</h2>", _figures(_classes(accuracy))]),
@@ -240,6 +245,27 @@ def _channel_picture(tensor: TensorComparison, network: Network | None) -> Pictu
     return Picture(
         lambda theme: channel_error(tensor, params=params, theme=theme),
         f"The channels of {tensor.name}.",
+    )
+
+
+def _values(histograms: Histograms | None) -> str:
+    if histograms is None or not histograms.tensors:
+        return ""
+    pictures = _figures(map(_histogram, histograms.tensors))
+    names = ", ".join(_text(tensor.name) for tensor in histograms.tensors)
+    return f"<details><summary>Values of {names}</summary>{pictures}</details>"
+
+
+def _histogram(histogram: Histogram) -> Picture:
+    if histogram.role == "weight":
+        return Picture(
+            lambda theme: weight_histograms(histogram, theme=theme),
+            f"{histogram.name} as float, int8 and uint8, in the same bins.",
+        )
+    return Picture(
+        lambda theme: activation_histogram(histogram, log=True, theme=theme),
+        f"The values of {histogram.name} in both networks, in the same bins, what the quantizer "
+        f"can represent and what it clips.",
     )
 
 

@@ -139,7 +139,7 @@ def compare_with(
     """
     paths = find_model(model), find_model(other)
     networks = tuple(read_network(path) for path in paths)
-    originals = _float_models(networks, (float_model, other_float_model))
+    originals = float_models(networks, (float_model, other_float_model))
     # Before the long work: versions of different networks are refused here.
     common = next((path for path in originals if path is not None and not _is_torch(path)), None)
     pairings: list[Pairing | None] = [
@@ -168,7 +168,7 @@ def _is_torch(path: Path) -> bool:
     return path.suffix in TORCH_SUFFIXES
 
 
-def _float_models(
+def float_models(
     networks: Sequence[Network], given: Sequence[str | Path | None]
 ) -> tuple[Path | None, ...]:
     """Each version's own; None where only `compare` knows it."""

@@ -1,0 +1,90 @@
+"""All that a page about a comparison shows: what the comparison has not, gathered here."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from quantscope.data import ImageSet
+from quantscope.errors import BadDataError
+from quantscope.model import Network, pair, read_network
+from quantscope.progress import Progress, silent
+from quantscope.report.compare_html import comparison_html
+from quantscope.run.classifier import TORCH_SUFFIXES
+from quantscope.run.compare_reading import flagged
+from quantscope.run.compare_results import Comparison
+from quantscope.run.compare_with import float_models
+from quantscope.run.evaluate import PairedDelta, evaluate, paired
+from quantscope.run.histograms import histograms
+from quantscope.zoo import find_model
+
+_MOST_HISTOGRAMS = 4
+
+
+def comparison_report(
+    comparison: Comparison,
+    model: str | Path,
+    images: ImageSet,
+    *,
+    float_model: str | Path | None = None,
+    other: Comparison | None = None,
+    other_model: str | Path | None = None,
+    other_float_model: str | Path | None = None,
+    int8_kernels: bool | None = None,
+    progress: Progress = silent,
+) -> str:
+    """The page of a comparison of `model` on `images`; models as given to `compare_with`.
+
+    It also evaluates the model and its float one, and counts the values of the tensors that stand
+    out (of ONNX files).
+    """
+    networks = [read_network(find_model(name)) for name in (model, other_model) if name is not None]
+    network = networks[0]
+    original = _original(network, float_models(networks, (float_model, other_float_model))[0])
+    is_torch = network.path.suffix in TORCH_SUFFIXES
+    settings: dict[str, Any] = {
+        "execution": comparison.execution,
+        "int8_kernels": None if is_torch else int8_kernels,
+        "progress": progress,
+    }
+    pairing, values = None, None
+    if not is_torch:
+        pairing = pair(read_network(original), network)
+        names = worth_a_histogram(comparison)
+        values = histograms(network.path, images, names, float_model=original, **settings)
+    return comparison_html(
+        comparison,
+        network=network,
+        pairing=pairing,
+        accuracy=_accuracy(network.path, original, images, settings),
+        other=other,
+        other_network=networks[1] if other is not None else None,
+        histograms=values,
+    )
+
+
+def _original(network: Network, given: Path | None) -> Path:
+    if given is not None:
+        return given
+    from quantscope.run.torch_compare import float_program_of
+
+    return float_program_of(network, None)
+
+
+def _accuracy(
+    path: Path, original: Path, images: ImageSet, settings: dict[str, Any]
+) -> PairedDelta | None:
+    """None where the labels are not classes of this model."""
+    try:
+        first = evaluate(path, images, **settings)
+        return paired(first, evaluate(original, images, **{**settings, "execution": "reference"}))
+    except BadDataError:
+        return None
+
+
+def worth_a_histogram(comparison: Comparison) -> Sequence[str]:
+    """Tensors that stand out, else the activation with the lowest SQNR; biases have none."""
+    marked = flagged(comparison)
+    chosen = [t.name for t in comparison.tensors if t.name in marked and t.role != "bias"]
+    known = [t for t in comparison.activations if t.sqnr_db is not None]
+    lowest = sorted(known, key=lambda tensor: tensor.sqnr_db or 0.0)
+    return (chosen or [tensor.name for tensor in lowest[:1]])[:_MOST_HISTOGRAMS]
