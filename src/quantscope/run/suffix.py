@@ -8,36 +8,28 @@ is compared and cut: the kernels are those of the whole model because they are i
 """
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 from numpy.typing import NDArray
 
 from quantscope.data import ImageSet
-from quantscope.errors import BadConfigError, BadDataError, BadModelError
+from quantscope.errors import BadModelError
 from quantscope.progress import Progress, silent
-from quantscope.run.capture import input_batches
-from quantscope.run.sessions import Execution, reason_of, session_of
-from quantscope.run.suffix_graph import Digest, ValueGraph, frontier, submodel
-from quantscope.run.suffix_kept import KeptValues, Known, Size
+from quantscope.run.sessions import Execution
+from quantscope.run.suffix_graph import Digest, ValueGraph, frontier
+from quantscope.run.suffix_kept import Known
 from quantscope.run.suffix_open import executed_graph, input_facts
+from quantscope.run.suffix_part import PartRunner
 
 Array = NDArray[Any]
 Scores = NDArray[np.floating]
 
 KEPT_BYTES = 512 << 20
 _ANSWERS = 32
-_NUMPY_TYPES = frozenset(
-    f"tensor({kind})"
-    for kind in (
-        *("bool", "double", "float", "float16"),
-        *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-    )
-)
 
 
 @dataclass(frozen=True)
@@ -78,20 +70,23 @@ class SuffixRunner:
         kept_bytes: int = KEPT_BYTES,
         name: str = "the model",
     ) -> None:
-        if len(images) == 0:
-            raise BadDataError(f"{images.name} holds no images; give at least one")
-        if batch is not None and batch < 1:
-            raise BadConfigError(f"A batch holds at least one image, not {batch}")
-        self.images, self.execution, self.int8_kernels = images, execution, int8_kernels
-        self.threads, self.name = threads, name
+        self.execution, self.int8_kernels, self.name = execution, int8_kernels, name
+        self.parts = PartRunner(
+            input_facts(base, execution, name),
+            images,
+            batch=batch,
+            threads=threads,
+            kept_bytes=kept_bytes,
+        )
         self.last_run: SuffixRun | None = None
-        self._facts = input_facts(base, execution, name)
-        self._batch = self._facts.fixed_batch or batch or self._facts.default_batch()
-        self._base = Known(self.graph_of(base), self._sizes)
+        self._base = Known(self.graph_of(base), self.parts.sizes)
         self._recent: Known | None = None
-        self._kept = KeptValues(kept_bytes)
         self._base_scores: Scores | None = None
         self._answers: OrderedDict[Digest, Scores] = OrderedDict()
+
+    @property
+    def images(self) -> ImageSet:
+        return self.parts.images
 
     def graph_of(self, edited: onnx.ModelProto) -> ValueGraph:
         """What this execution runs for a model."""
@@ -104,7 +99,7 @@ class SuffixRunner:
     @property
     def kept_bytes(self) -> int:
         """Of activations, now."""
-        return self._kept.bytes
+        return self.parts.kept.bytes
 
     @property
     def kept_bytes_an_image(self) -> dict[str, int]:
@@ -118,7 +113,7 @@ class SuffixRunner:
         """
         if self._base_scores is None:
             cuts = self._base.keepable
-            fits = sum(cuts.values()) * len(self.images) <= self._kept.limit
+            fits = sum(cuts.values()) * len(self.images) <= self.parts.kept.limit
             self._base_scores = self._run_from(
                 [self._base.graph.input], self._base.graph, cuts if fits else (), progress
             )
@@ -137,12 +132,12 @@ class SuffixRunner:
         if known is not None:
             self.last_run = SuffixRun((), False, 0, 0, len(graph.proto.graph.node))
             return known
-        stored = {name for name in graph.dependent if graph.digests[name] in self._kept}
+        stored = self.parts.stored(graph)
         cut = self._cut(graph)
         keep = [name for name in cut if name not in stored]
         starts = frontier(graph, [graph.output, *keep], stored) if keep else cut
         scores = self._run_from(starts, graph, keep, progress)
-        self._recent = Known(graph, self._sizes)
+        self._recent = Known(graph, self.parts.sizes)
         self._answers[graph.output_digest] = scores
         if len(self._answers) > _ANSWERS:
             self._answers.popitem(last=False)
@@ -153,94 +148,44 @@ class SuffixRunner:
         sizes = {}
         for name in graph.dependent:
             digest = graph.digests[name]
-            if digest in self._kept:
-                sizes[name] = self._kept.bytes_of(digest) // len(self.images)
+            if digest in self.parts.kept:
+                sizes[name] = self.parts.kept.bytes_of(digest) // len(self.images)
                 continue
             for known in (self._base, self._recent):
                 size = None if known is None else known.size_of(digest)
-                if size is not None and size * len(self.images) <= self._kept.limit:
+                if size is not None and size * len(self.images) <= self.parts.kept.limit:
                     sizes[name] = size
         several = frontier(graph, [graph.output], sizes)
         total = sum(sizes.get(name, 0) for name in several) * len(self.images)
-        if total <= self._kept.limit:
+        if total <= self.parts.kept.limit:
             return several
         return frontier(graph, [graph.output], sizes.keys() & set(graph.chain))
 
     def _run_from(
         self,
-        starts: Sequence[str],
+        starts: Collection[str],
         graph: ValueGraph,
         keep: Collection[str],
         progress: Progress,
     ) -> Scores:
         """The scores, from kept values or from the images; the values `keep` are kept."""
-        kept = {name: self._kept[graph.digests[name]] for name in starts if name != graph.input}
-        ends = [graph.output, *keep]
-        part = submodel(graph, {name: values[0].dtype for name, values in kept.items()}, ends)
-        session = session_of(part, "reference", threads=self.threads)
+        part = self.parts.part(graph, starts, [graph.output, *keep])
         rows: list[Array] = []
-        found: dict[str, list[Array]] = {name: [] for name in keep}
         done = 0
-        for feeds, size, count in self._batches(graph, kept, starts):
-            first, *others = self._run(session, ends, feeds)
-            rows.append(self._one_row_an_image(first, size)[:count])
-            for name, value in zip(keep, others, strict=True):
-                found[name].append(value)
+        for values, size, count in self.parts.run(part, keep):
+            rows.append(self._one_row_an_image(values[graph.output], size)[:count])
             done += count
             progress("Evaluating", done, len(self.images))
-        for name, values in found.items():
-            self._kept.put(graph.digests[name], values)
         self.last_run = SuffixRun(
-            tuple(kept),
-            from_images=graph.input in starts,
-            bytes_an_image=sum(v.nbytes for values in kept.values() for v in values) // done,
-            executed=len(part.graph.node),
+            tuple(part.kept),
+            from_images=part.from_images,
+            bytes_an_image=part.kept_bytes // len(self.images),
+            executed=part.executed,
             nodes=len(graph.proto.graph.node),
         )
         scores = np.concatenate(rows)
         scores.flags.writeable = False
         return scores
-
-    def _batches(
-        self, graph: ValueGraph, kept: Mapping[str, list[Array]], starts: Sequence[str]
-    ) -> Iterator[tuple[dict[str, Array], int, int]]:
-        """What to feed, how many rows that stands for, and how many of them are images.
-
-        The batches of a whole run: the order of a sum can depend on them.
-        """
-        if graph.input in starts:
-            batches = input_batches(self._facts, self.images, self._batch)
-            for number, (rows, count) in enumerate(batches):
-                values = {name: values[number] for name, values in kept.items()}
-                yield {graph.input: rows, **values}, len(rows), count
-            return
-        for number, start in enumerate(range(0, len(self.images), self._batch)):
-            count = min(self._batch, len(self.images) - start)
-            values = {name: values[number] for name, values in kept.items()}
-            yield values, self._facts.fixed_batch or count, count
-
-    def _sizes(self, graph: ValueGraph, names: Sequence[str]) -> Mapping[str, Size]:
-        if not names:
-            return {}
-        session = session_of(submodel(graph, {}, names), "reference", threads=self.threads)
-        types = {value.name: value.type for value in session.get_outputs()}
-        asked = [name for name in names if types[name] in _NUMPY_TYPES]
-        few = self.images.select(range(min(2, len(self.images))))
-        rows, _ = next(input_batches(self._facts, few))
-        found = self._run(session, asked, {graph.input: rows})
-        return {
-            name: Size(-(-value.nbytes // len(rows)), value.dtype)
-            for name, value in zip(asked, found, strict=True)
-        }
-
-    def _run(
-        self, session: ort.InferenceSession, ends: Sequence[str], feeds: Mapping[str, Array]
-    ) -> list[Array]:
-        try:
-            found: list[Array] = session.run(list(ends), dict(feeds))
-        except Exception as error:  # onnxruntime's exceptions share no base class of their own
-            raise BadModelError(f"{self.name} failed while running: {reason_of(error)}") from None
-        return found
 
     def _one_row_an_image(self, scores: Array, images: int) -> Array:
         if scores.ndim > 2 and scores[0].size == scores.shape[1]:  # [N,10,1,1], left by a pooling

@@ -23,7 +23,7 @@ _GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 
 @dataclass(frozen=True, eq=False)
 class ValueGraph:
-    """A model of one input, of whose outputs the first counts.
+    """A model whose first input is the images, and of whose outputs the first counts.
 
     `chain` are the values through which the output depends on the input and without any of which
     it would not: the output first, the input last.
@@ -66,7 +66,7 @@ def value_graph(proto: onnx.ModelProto) -> ValueGraph:
     """The model is not copied, and must not change while the graph is used."""
     graph = proto.graph
     stored = {t.name for t in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
-    (fed,) = (value.name for value in graph.input if value.name not in stored)
+    fed = next(value.name for value in graph.input if value.name not in stored)
     output = graph.output[0].name
     return ValueGraph(
         proto=proto,
@@ -83,8 +83,10 @@ def _digests(
     graph = proto.graph
     found: dict[str, Digest] = {t.name: of_constant(t) for t in graph.initializer}
     found |= {t.values.name: of_constant(t) for t in graph.sparse_initializer}
-    kind = next(v.type.tensor_type.elem_type for v in graph.input if v.name == fed)
-    found[fed] = _hash(b"input", str(kind).encode())
+    for value in graph.input:
+        kind = str(value.type.tensor_type.elem_type).encode()
+        name = b"" if value.name == fed else value.name.encode()
+        found.setdefault(value.name, _hash(b"input", name, kind))
     found[""] = b""
     functions = [part.SerializeToString(deterministic=True) for part in proto.functions]
     versions = {o.domain or "ai.onnx": str(o.version).encode() for o in proto.opset_import}

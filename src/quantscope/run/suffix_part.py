@@ -1,0 +1,144 @@
+"""Parts of graphs, run over one set of images in the batches of a whole run."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from quantscope.data import ImageSet
+from quantscope.errors import BadConfigError, BadDataError, BadModelError
+from quantscope.run.capture import input_batches
+from quantscope.run.classifier import Classifier
+from quantscope.run.sessions import reason_of, session_of
+from quantscope.run.suffix_graph import ValueGraph, submodel
+from quantscope.run.suffix_kept import KeptValues, Size
+
+Array = NDArray[Any]
+
+_NUMPY_TYPES = frozenset(
+    f"tensor({kind})"
+    for kind in (
+        *("bool", "double", "float", "float16"),
+        *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    )
+)
+
+
+class PartBatch(NamedTuple):
+    """The values that a part ends in, for `rows` rows, `images` of which are not there to fill."""
+
+    values: dict[str, Array]
+    rows: int
+    images: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """What computes `ends` from kept values, and from the images where those are not enough."""
+
+    graph: ValueGraph
+    ends: tuple[str, ...]
+    kept: Mapping[str, list[Array]]
+    from_images: bool
+    executed: int
+    """Operators."""
+    session: ort.InferenceSession
+
+    @property
+    def kept_bytes(self) -> int:
+        return sum(batch.nbytes for batches in self.kept.values() for batch in batches)
+
+
+class PartRunner:
+    """Runs parts, keeps values. Graphs are run as they are, with optimizations off."""
+
+    def __init__(
+        self,
+        facts: Classifier,
+        images: ImageSet,
+        *,
+        batch: int | None,
+        threads: int,
+        kept_bytes: int,
+    ) -> None:
+        if len(images) == 0:
+            raise BadDataError(f"{images.name} holds no images; give at least one")
+        if batch is not None and batch < 1:
+            raise BadConfigError(f"A batch holds at least one image, not {batch}")
+        self.images = images
+        self.kept = KeptValues(kept_bytes)
+        self.threads = threads
+        self._facts = facts
+        self._batch = facts.fixed_batch or batch or facts.default_batch()
+
+    def stored(self, graph: ValueGraph) -> set[str]:
+        """The graph's values that are kept."""
+        return {name for name in graph.dependent if graph.digests[name] in self.kept}
+
+    def part(self, graph: ValueGraph, starts: Collection[str], ends: Sequence[str]) -> Part:
+        """`starts` are kept values, perhaps with the graph's input."""
+        kept = {name: self.kept[graph.digests[name]] for name in starts if name != graph.input}
+        model = submodel(graph, {name: values[0].dtype for name, values in kept.items()}, ends)
+        return Part(
+            graph=graph,
+            ends=tuple(dict.fromkeys(ends)),
+            kept=kept,
+            from_images=graph.input in starts,
+            executed=len(model.graph.node),
+            session=session_of(model, "reference", threads=self.threads),
+        )
+
+    def run(
+        self,
+        part: Part,
+        keep: Collection[str] = (),
+        *,
+        given: Iterable[Mapping[str, Array]] = repeat({}),
+    ) -> Iterator[PartBatch]:
+        """Batch by batch; the values `keep` are kept when the last was taken.
+
+        `given` are, for each batch, the graph's further inputs.
+        """
+        found: dict[str, list[Array]] = {name: [] for name in keep}
+        for (feeds, rows, count), more in zip(self._feeds(part), given, strict=False):
+            values = self._values(part.session, part.ends, {**feeds, **more})
+            for name, kept in found.items():
+                kept.append(values[name])
+            yield PartBatch(values, rows, count)
+        for name, kept in found.items():
+            self.kept.put(part.graph.digests[name], kept)
+
+    def _feeds(self, part: Part) -> Iterator[tuple[dict[str, Array], int, int]]:
+        # The batches of a whole run: the order of a sum can depend on them.
+        images = iter(input_batches(self._facts, self.images, self._batch))
+        for number, start in enumerate(range(0, len(self.images), self._batch)):
+            count = min(self._batch, len(self.images) - start)
+            feeds = {name: batches[number] for name, batches in part.kept.items()}
+            if part.from_images:
+                feeds[part.graph.input], _ = next(images)
+            yield feeds, self._facts.fixed_batch or count, count
+
+    def sizes(self, graph: ValueGraph, names: Sequence[str]) -> dict[str, Size]:
+        """Of those of these values that can be given out as arrays, from a run of two images."""
+        if not names:
+            return {}
+        session = session_of(submodel(graph, {}, names), "reference", threads=self.threads)
+        types = {value.name: value.type for value in session.get_outputs()}
+        asked = [name for name in names if types[name] in _NUMPY_TYPES]
+        few = self.images.select(range(min(2, len(self.images))))
+        rows, _ = next(input_batches(self._facts, few))
+        values = self._values(session, asked, {graph.input: rows})
+        return {name: Size(-(-v.nbytes // len(rows)), v.dtype) for name, v in values.items()}
+
+    def _values(
+        self, session: ort.InferenceSession, names: Sequence[str], feeds: Mapping[str, Array]
+    ) -> dict[str, Array]:
+        try:
+            found: list[Array] = session.run(list(names), dict(feeds))
+        except Exception as error:  # onnxruntime's exceptions share no base class of their own
+            name = self._facts.name
+            raise BadModelError(f"{name} failed while running: {reason_of(error)}") from None
+        return dict(zip(names, found, strict=True))
