@@ -177,9 +177,7 @@ def test_a_model_of_nothing_but_a_quantizer_becomes_a_copy(tmp_path: Path, score
     assert np.array_equal(scores(proto, X), X)
 
 
-def test_two_outputs_of_one_quantizer_both_keep_their_names(
-    tmp_path: Path, scores: Scores
-) -> None:
+def test_two_outputs_of_one_quantizer_both_keep_their_names(tmp_path: Path, scores: Scores) -> None:
     nodes = [
         node("Relu", "x", "r"),
         node("QuantizeLinear", "r s z", "q"),
@@ -285,7 +283,9 @@ def test_the_top_bit_is_the_sign(int8: Editor) -> None:
     place = (0, 0, 0, 0)
     old = int(int8.network.tensor("stem.weight").integers()[place])
     proto = int8.apply([FlipBit("stem.weight", place, 7)]).proto
-    assert int(initializer(proto, "stem.weight_quantized")[place]) == old + (128 if old < 0 else -128)
+    assert int(initializer(proto, "stem.weight_quantized")[place]) == old + (
+        128 if old < 0 else -128
+    )
 
 
 def test_a_channel_is_an_output_channel_of_the_layer(int8: Editor, tmp_path: Path) -> None:

@@ -169,14 +169,10 @@ def test_without_a_float_model_a_folded_relu_is_a_guess_that_is_told(
     net = residual()
     alone = Editor(net.save_quantized(tmp_path))
     applied = alone.apply([Off("conv.out")])
-    assert any(
-        "no float model says whether it replaced a ReLU" in note for note in applied.notes
-    )
+    assert any("no float model says whether it replaced a ReLU" in note for note in applied.notes)
     known = Editor(tmp_path / "quantized.onnx", net.save_float(tmp_path))
     x = np.random.default_rng(3).normal(0, 1, (5, 3, 5, 7)).astype(np.float32)
-    assert np.array_equal(
-        scores(applied.proto, x), scores(known.apply([Off("conv.out")]).proto, x)
-    )
+    assert np.array_equal(scores(applied.proto, x), scores(known.apply([Off("conv.out")]).proto, x))
 
 
 def clip_models(folder: Path, *, opset: int) -> tuple[Path, Path]:
@@ -232,8 +228,7 @@ def test_letting_more_through_a_clip_than_it_clips_to_is_a_warning(tmp_path: Pat
     editor = Editor(quant, floats)
     (warning,) = editor.apply([SetScale("conv.out", factor=2.0)]).warnings
     assert warning.text == (
-        "conv.out would let values above 6 through: "
-        "its quantizer does the work of a Clip to [0, 6]"
+        "conv.out would let values above 6 through: its quantizer does the work of a Clip to [0, 6]"
     )
     assert editor.apply([SetScale("conv.out", factor=0.5)]).warnings == ()
 

@@ -150,9 +150,7 @@ REFUSALS: list[tuple[Edit, str]] = [
 
 
 @pytest.mark.parametrize(("edit", "text"), REFUSALS, ids=lambda value: str(value)[:60])
-def test_an_edit_that_cannot_be_is_refused_in_one_line(
-    edit: Edit, text: str, int8: Editor
-) -> None:
+def test_an_edit_that_cannot_be_is_refused_in_one_line(edit: Edit, text: str, int8: Editor) -> None:
     with pytest.raises(QuantscopeError) as refused:
         int8.apply([edit])
     assert str(refused.value) == text
