@@ -73,7 +73,7 @@ def comparison_tables(comparison: Comparison) -> Iterator[str]:
 def side_by_side(
     pair: tuple[Comparison, Comparison], networks: tuple[Network | None, Network | None]
 ) -> str:
-    """A and B: tensors that stand for the same float tensor."""
+    """A and B, tensor by tensor, with parameters where the network is given."""
     columns = [Column("tensor", "in A", is_text=True)]
     columns += [Column(f"SQNR {x}", "dB", "Of the network up to here") for x in "AB"]
     columns += [Column("B − A", "dB", "Difference of the SQNRs")]
@@ -84,17 +84,30 @@ def side_by_side(
         for x, network in zip("AB", networks, strict=True)
         if network is not None
     ]
-    theirs = {(t.role, t.float_name): t for t in pair[1].tensors}
+    matched = list(_matched(*pair))
     rows = [
         Row([Cell(mine.name), *_both(mine, found), *_parameters((mine, found), networks)])
-        for mine in pair[0].tensors
-        if (found := theirs.get((mine.role, mine.float_name))) is not None
+        for mine, found in matched
     ]
-    key = "".join(
-        f"{'; ' if x == 'B' else ''}{x} is {escape(printable(each.model))}"
-        for x, each in zip("AB", pair, strict=True)
+    alone = (len(each.tensors) - len(matched) for each in pair)
+    key = "; ".join(
+        f"{x} is {escape(printable(each.model))}"
+        + (f", {more} of its tensors without a counterpart" if more else "")
+        for x, each, more in zip("AB", pair, alone, strict=True)
     )
     return f'<h2>Side by side</h2><p class="faint">{key}.</p>' + table(columns, rows)
+
+
+def _matched(
+    one: Comparison, two: Comparison
+) -> Iterator[tuple[TensorComparison, TensorComparison]]:
+    """By the float tensor that both stand for; by name where the float models are two files."""
+    same = one.float_digest == two.float_digest
+    theirs = {(t.role, t.float_name if same else t.name): t for t in two.tensors}
+    for mine in one.tensors:
+        found = theirs.get((mine.role, mine.float_name if same else mine.name))
+        if found is not None:
+            yield mine, found
 
 
 def anchor_of(comparison: Comparison, tensor: TensorComparison) -> str:

@@ -152,6 +152,11 @@ def test_two_models_stand_side_by_side_with_their_parameters(network: Network) -
     two = comparison(model="two.onnx", tensors=(replace(stem, sqnr_db=30.0),))
     found = Page(side_by_side((one, two), (network, None))).text
     assert "A is net.onnx; B is two.onnx." in found
+    other = comparison(model="three.onnx", tensors=(replace(stem, name="s.out"), ADD))
+    text = side_by_side((one, other), (None, None))
+    assert "B is three.onnx, 1 of its tensors without a counterpart." in text
+    elsewhere = replace(other, float_digest="d" * 64)
+    assert "A is net.onnx, 1 of its tensors without" in side_by_side((one, elsewhere), (None, None))
     assert "stem.out 34.5 30.0 −4.5 38.0 38.0 0.500 0.500 int8 0.0702, −128" in found
 
 

@@ -16,7 +16,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
-from test_ranking import DISABLE, Result
+from test_ranking import DISABLE, result
 from test_residual_branches import RESIDUAL
 
 from quantscope.model import load_onnx, read_onnx
@@ -35,7 +35,7 @@ MAKERS: dict[str, Callable[..., Figure]] = {
     "weights": lambda **o: figures.weight_ranges(NETWORK, **o),
     "channels": lambda **o: figures.channel_error(CONV, **o),
     "residuals": lambda **o: figures.residual_branches([RESIDUAL], comparison(), **o),
-    "ranking": lambda **o: figures.sensitivity_ranking(Result(DISABLE), **o),
+    "ranking": lambda **o: figures.sensitivity_ranking(result(*DISABLE), **o),
     "confusion": lambda **o: figures.confusion(CHANGE.first, **o),
     "difference": lambda **o: figures.confusion_difference(CHANGE, **o),
     "classes": lambda **o: figures.per_class_change(CHANGE, **o),

@@ -1,6 +1,5 @@
-"""Sensitivity ranking, from any result that has the rows."""
+"""Sensitivity ranking."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,28 +8,64 @@ from figure_values import drawn, texts, ticks
 
 from quantscope.report.figures import sensitivity_ranking
 from quantscope.report.style import EDITED, QUANTIZED
+from quantscope.study.sensitivity_results import Base, NotSwitched, Sensitivity, SensitivityRow
 
 
-@dataclass(frozen=True)
-class Row:
-    layer: str
-    rank: int
-    delta: float
-    mode: str = "disable"
-    op_type: str = "Conv"
-    interval_95: tuple[float, float] = (-0.01, 0.03)
-    gained: int = 5
-    lost: int = 2
-    logit_sqnr_db: float | None = 31.5
+def row(layer: str, rank: int, delta: float, **changes: Any) -> SensitivityRow:
+    values: dict[str, Any] = {
+        "layer": layer,
+        "rank": rank,
+        "delta": delta,
+        "mode": "disable",
+        "op_type": "Conv",
+        "tensors": (),
+        "accuracy": 0.9,
+        "interval_95": (-0.01, 0.03),
+        "p_value": 0.5,
+        "gained": 5,
+        "lost": 2,
+        "changed": 9,
+        "gained_images": (),
+        "lost_images": (),
+        "logit_sqnr_db": 31.5,
+        "sqnr_change_db": 1.0,
+        "exact": False,
+        "unchanged": False,
+    }
+    return SensitivityRow(**{**values, **changes})
 
 
-@dataclass(frozen=True)
-class Result:
-    rows: tuple[Row, ...]
+def result(*rows: SensitivityRow) -> Sensitivity:
+    return Sensitivity(
+        model="net.onnx",
+        digest="a" * 64,
+        float_model="float.onnx",
+        float_digest="b" * 64,
+        mode="both",
+        execution="reference",
+        data="sample",
+        data_digest="c" * 64,
+        images=1000,
+        scores="logits",
+        float_accuracy=0.9,
+        quantized=Base(0.89, 30.25, False),
+        all_off=None,
+        rows=rows,
+        not_switched=(NotSwitched("flatten", "it has no quantizer"),),
+        notes=(),
+        provenance={},
+    )
 
 
-DISABLE = (Row("late", 2, 0.0), Row("early", 1, 0.01), Row("$odd$", 3, -0.002, logit_sqnr_db=None))
-ENABLE = (Row("early", 2, -0.004, mode="enable"), Row("late", 1, -0.02, mode="enable"))
+DISABLE = (
+    row("late", 2, 0.0),
+    row("early", 1, 0.01),
+    row("$odd$", 3, -0.002, logit_sqnr_db=None, exact=True),
+)
+ENABLE = (
+    row("early", 2, -0.004, mode="enable"),
+    row("late", 1, -0.02, mode="enable", logit_sqnr_db=None),
+)
 
 
 def marks_of(figure: Any, colour: str) -> dict[float, float]:
@@ -44,7 +79,7 @@ def marks_of(figure: Any, colour: str) -> dict[float, float]:
 
 
 def test_the_most_sensitive_layer_is_on_top_with_its_change_in_points() -> None:
-    figure = drawn(sensitivity_ranking(Result(DISABLE)))
+    figure = drawn(sensitivity_ranking(result(*DISABLE)))
     axes = figure.axes[0]
     assert ticks(axes, "y") == ["early  (Conv)", "late  (Conv)", r"\$odd\$  (Conv)"]
     top, bottom = axes.get_ylim()
@@ -54,18 +89,29 @@ def test_the_most_sensitive_layer_is_on_top_with_its_change_in_points() -> None:
 
 
 def test_intervals_flips_and_logit_sqnr_are_drawn() -> None:
-    figure = drawn(sensitivity_ranking(Result(DISABLE)))
+    figure = drawn(sensitivity_ranking(result(*DISABLE)))
     (segments,) = figure.axes[0].containers[0][2]  # type: ignore[misc]
     ends = {(s[0][0], s[1][0]) for s in segments.get_segments()}
     assert {tuple(np.round(e, 6)) for e in ends} == {(-1.0, 3.0)}
     assert "+5 −2" in texts(figure)
-    found = {line.get_gid(): line.get_xdata()[0] for line in figure.axes[1].lines}  # type: ignore[index]
+    lines = figure.axes[1].lines
+    found = {line.get_gid(): line.get_xdata()[0] for line in lines if line.get_gid()}  # type: ignore[index]
     assert found == {"late": 31.5, "early": 31.5}
-    assert "exact" in texts(figure)
+    assert [t.get_text() for t in figure.axes[1].texts] == ["exact"]
+    assert "not finite" in texts(sensitivity_ranking(result(*ENABLE)))
+
+
+def test_where_the_quantized_network_stands_is_a_line_and_what_is_left_out_is_counted() -> None:
+    figure = sensitivity_ranking(result(*DISABLE))
+    (line,) = (line for line in figure.axes[1].lines if line.get_linestyle() == "--")
+    assert list(np.asarray(line.get_xdata())) == [30.25, 30.25]
+    shown = " ".join(texts(figure).split())
+    assert "Dashed: the quantized network, 30.2 dB. 1 could not be switched." in shown
+    assert "net.onnx, reference execution, 1,000 images" in shown
 
 
 def test_both_modes_share_a_row_in_colours_of_their_own() -> None:
-    figure = drawn(sensitivity_ranking(Result((*DISABLE, *ENABLE))))
+    figure = drawn(sensitivity_ranking(result(*DISABLE, *ENABLE)))
     assert len(ticks(figure.axes[0], "y")) == 3
     assert sorted(marks_of(figure, QUANTIZED).values()) == pytest.approx([-2, -0.4])
     assert len(marks_of(figure, EDITED)) == 3
@@ -74,9 +120,9 @@ def test_both_modes_share_a_row_in_colours_of_their_own() -> None:
 
 
 def test_enable_alone_ranks_by_itself() -> None:
-    figure = drawn(sensitivity_ranking(Result(ENABLE)))
+    figure = drawn(sensitivity_ranking(result(*ENABLE)))
     assert ticks(figure.axes[0], "y") == ["late  (Conv)", "early  (Conv)"]
 
 
 def test_no_rows_are_said() -> None:
-    assert "No layer was measured." in texts(sensitivity_ranking(Result(())))
+    assert "No layer was measured." in texts(sensitivity_ranking(result()))

@@ -4,7 +4,7 @@ from quantscope.report.figures.channels import channel_error
 from quantscope.report.figures.classes import confusion, confusion_difference, per_class_change
 from quantscope.report.figures.feature_maps import feature_maps
 from quantscope.report.figures.histograms import activation_histogram, weight_histograms
-from quantscope.report.figures.ranking import Ranked, SensitivityRow, sensitivity_ranking
+from quantscope.report.figures.ranking import sensitivity_ranking
 from quantscope.report.figures.residuals import residual_branches
 from quantscope.report.figures.scales import scales_along, weight_ranges
 from quantscope.report.figures.sources import error_sources
@@ -12,8 +12,6 @@ from quantscope.report.figures.sqnr import sqnr_along
 from quantscope.report.figures.weights import weights_heatmap
 
 __all__ = [
-    "Ranked",
-    "SensitivityRow",
     "activation_histogram",
     "channel_error",
     "confusion",

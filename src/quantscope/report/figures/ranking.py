@@ -1,7 +1,6 @@
 """Which layers the accuracy depends on."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -22,96 +21,76 @@ from quantscope.report.style import (
     signed,
     theme_of,
 )
-
-
-class SensitivityRow(Protocol):
-    """One layer in one mode. `delta` is a fraction; `rank` 1 matters most.
-
-    "disable": its quantization switched off in the quantized network; "enable": on alone in the
-    float one.
-    """
-
-    @property
-    def layer(self) -> str: ...
-    @property
-    def op_type(self) -> str: ...
-    @property
-    def mode(self) -> str: ...
-    @property
-    def delta(self) -> float: ...
-    @property
-    def interval_95(self) -> tuple[float, float]: ...
-    @property
-    def gained(self) -> int: ...
-    @property
-    def lost(self) -> int: ...
-    @property
-    def logit_sqnr_db(self) -> float | None: ...
-    @property
-    def rank(self) -> int: ...
-
-
-class Ranked(Protocol):
-    @property
-    def rows(self) -> Sequence[SensitivityRow]: ...
-
+from quantscope.study.sensitivity_results import RowMode, Sensitivity, SensitivityRow
 
 _TITLE = "Sensitivity of the layers"
-_MODES = {
+_MODES: dict[RowMode, tuple[str, str, str]] = {
     "disable": ("switched off in the quantized network", EDITED, "o"),
     "enable": ("quantized alone in the float network", QUANTIZED, "D"),
 }
 
 
-def sensitivity_ranking(sensitivity: Ranked, *, theme: ThemeName = "light") -> Figure:
+def sensitivity_ranking(sensitivity: Sensitivity, *, theme: ThemeName = "light") -> Figure:
     """Layers from the most to the least sensitive, by the first mode that was measured.
 
-    Left the change of accuracy with its paired interval, right the SQNR of the logits, which tells
-    layers apart where hardly an image changes its class.
+    Left the change of accuracy with its paired interval, right the SQNR of the logits, which ranks
+    because hardly an image changes its class; the line is where the quantized network stands.
     """
     modes = [mode for mode in _MODES if any(row.mode == mode for row in sensitivity.rows)]
     if not modes:
         return nothing_to_show(_TITLE, "No layer was measured.", theme=theme)
-    first = sorted((row for row in sensitivity.rows if row.mode == modes[0]), key=_rank)
-    names = list(dict.fromkeys([*(r.layer for r in first), *(r.layer for r in sensitivity.rows)]))
+    ranked = [row for mode in modes for row in sensitivity.ranked(mode)]
+    names = list(dict.fromkeys(row.layer for row in ranked))
     kinds = {row.layer: row.op_type for row in sensitivity.rows}
     figure = new_figure(1.6 + (0.27 if len(modes) == 1 else 0.36) * len(names), theme=theme)
-    left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
+    # A panel of SQNRs for each mode: one decibel matters in the first, ten in the second.
+    left, *rights = figure.subplots(
+        1, 1 + len(modes), sharey=True, width_ratios=(3, *[2 / len(modes)] * len(modes))
+    )
     dress(
         left,
         title=_TITLE,
         grid="x",
-        x="change of accuracy (percentage points; bars: 95 % paired interval)",
+        x="change of accuracy (percentage points, 95 % interval)",
     )
-    dress(right, title="", x="SQNR of the logits (dB)", grid="x")
-    for number, mode in enumerate(modes):
+    for number, (mode, right) in enumerate(zip(modes, rights, strict=True)):
+        dress(right, title="", x=f"SQNR of {sensitivity.scores} (dB)", grid="x")
         shift = 0.0 if len(modes) == 1 else (number - 0.5) * 0.36
         rows = [row for row in sensitivity.rows if row.mode == mode]
         places = [names.index(row.layer) + shift for row in rows]
         _draw_changes(left, rows, places, mode)
         _draw_sqnr(right, rows, places, mode)
-    left.axvline(0, color=theme_of(left).ink, linewidth=1, zorder=1)
+        right.xaxis.set_major_locator(MaxNLocator(6 if len(modes) == 1 else 4))
+    before = sensitivity.quantized if modes[0] == "disable" else None
+    base = before.logit_sqnr_db if before is not None else None
+    if base is not None:
+        rights[0].axvline(base, color=figure.theme.ink, linewidth=1, linestyle="--", zorder=1)
+    left.axvline(0, color=figure.theme.ink, linewidth=1, zorder=1)
     left.set_yticks(range(len(names)), [f"{plain(n)}  ({plain(kinds[n], 20)})" for n in names])
     left.set_ylim(len(names) - 0.3, -0.7)
     left.xaxis.set_major_formatter(FuncFormatter(lambda value, _: signed(round(value, 6))))
-    for axes in (left, right):
+    for axes in (left, *rights):
         axes.tick_params(axis="y", length=0)
-    right.xaxis.set_major_locator(MaxNLocator(6))
-    legend(right, columns=1, handles=left.containers)
+    # It is wider than its panel, which must not grow for it.
+    legend(rights[-1], columns=1, handles=left.containers).set_in_layout(False)
     note(
         figure,
-        f"Most sensitive on top, ranked with each layer {_MODES[modes[0]][0]}. "
-        f"Beside the marks: images gained and lost.",
+        f"{plain(sensitivity.model, 60)}, {sensitivity.execution} execution, "
+        f"{sensitivity.images:,} images. Most sensitive on top, by SQNR with each layer "
+        f"{_MODES[modes[0]][0]}. Beside the marks: images gained and lost."
+        + ("" if base is None else f" Dashed: the quantized network, {base:.1f} dB.")
+        + _left_out(sensitivity),
     )
     return figure
 
 
-def _rank(row: SensitivityRow) -> int:
-    return row.rank
+def _left_out(sensitivity: Sensitivity) -> str:
+    count = len(sensitivity.not_switched)
+    return f" {count} could not be switched." if count else ""
 
 
 def _draw_changes(
-    axes: Axes, rows: Sequence[SensitivityRow], places: Sequence[float], mode: str
+    axes: Axes, rows: Sequence[SensitivityRow], places: Sequence[float], mode: RowMode
 ) -> None:
     label, colour, marker = _MODES[mode]
     deltas = np.array([100 * row.delta for row in rows])
@@ -141,7 +120,7 @@ def _draw_changes(
 
 
 def _draw_sqnr(
-    axes: Axes, rows: Sequence[SensitivityRow], places: Sequence[float], mode: str
+    axes: Axes, rows: Sequence[SensitivityRow], places: Sequence[float], mode: RowMode
 ) -> None:
     _, colour, marker = _MODES[mode]
     for row, place in zip(rows, places, strict=True):
@@ -150,10 +129,11 @@ def _draw_sqnr(
             mark.set_gid(row.layer)
         else:
             axes.text(
-                0.02,
+                0.98,
                 place,
-                "exact",
+                "exact" if row.exact else "not finite",
                 transform=axes.get_yaxis_transform(),
+                ha="right",
                 va="center",
                 fontsize=SMALL - 1,
                 color=theme_of(axes).faint,
