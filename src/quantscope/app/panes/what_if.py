@@ -31,12 +31,12 @@ def show(bench: "Bench") -> mo.Html:
     view = bench.views
     return mo.Html(
         '<div class="qs-what-if" data-testid="what-if">'
-        f'<div class="qs-card qs-controls">{view["hist"]}{view["params"]}{view["switches"]}</div>'
-        f'<div class="qs-effect">{view["way"]}{view["effect"]}{view["full"]}{view["flips"]}'
-        f"{view['said']}</div>"
+        '<div class="qs-side"><div class="qs-card qs-controls">'
+        f"{view['hist']}{view['params']}{view['switches']}</div>"
         f'<div class="qs-card qs-keeping"><h3>Recipes</h3>{view["recipes"]}'
-        f'<div class="qs-saving">{bench.save_recipe}{bench.save_model}</div></div>'
-        "</div>"
+        f'<div class="qs-saving">{bench.save_recipe}{bench.save_model}</div></div></div>'
+        f'<div class="qs-side">{view["way"]}{view["effect"]}{view["full"]}{view["flips"]}'
+        f"{view['said']}</div></div>"
     )
 
 
@@ -84,7 +84,7 @@ def strip_numbers(answer: Answer) -> dict[str, str]:
 def numbers_html(answer: Answer | None) -> str:
     """The edited model beside the original and the float one, on the same images."""
     if answer is None or (answer.effect is None and not answer.error):
-        return f'<div class="qs-numbers">{_place("edited")}{_place("original")}</div>'
+        return f'<div class="qs-numbers qs-trio">{_place("edited")}{_place("original")}</div>'
     if answer.effect is None:
         return line(answer.error, kind="qs-bad")
     return "".join(_numbers(answer, answer.effect))
@@ -104,7 +104,7 @@ def _numbers(answer: Answer, effect: "Effect") -> Iterator[str]:
         cells.insert(0, _number("edited", edited, base, "the model with the edits in force"))
     if against_float is not None:
         cells.append(_number("float", against_float.second, None, ""))
-    yield f'<div class="qs-numbers" data-testid="effect">{"".join(cells)}</div>'
+    yield f'<div class="qs-numbers qs-trio" data-testid="effect">{"".join(cells)}</div>'
     facts = [f"{edited.images:,} images, {way_text(answer.way)}"]
     if answer.edits and against_float is not None:
         size = points(against_float.delta, against_float.interval_95, edited.images)

@@ -59,6 +59,7 @@ class Bench:
         self.keeping = Keeping(self)
         self._applied: Applied | None = None
         self._seen = 0
+        self._refused = ("", "")
         # Findings arrive in threads of their own, gestures in the kernel's.
         self._showing = RLock()
         self.views = {name: mo.ui.anywidget(widget) for name, widget in self._widgets().items()}
@@ -117,7 +118,7 @@ class Bench:
     def refresh(self) -> None:
         """Selection or findings changed: show what the controls are for now."""
         if self.is_open:
-            self._show(refusal="")
+            self._show()
 
     def edited(self) -> None:
         """Other edits are in force."""
@@ -143,6 +144,7 @@ class Bench:
             return str(error)
         self._applied = applied
         self.history.keep(self.page.edits, gesture)
+        self._refused = ("", "")
         self.page.set_edits(edits)
         return ""
 
@@ -194,7 +196,7 @@ class Bench:
         if what_if.why_not(self.session):
             return
         self.full.offer = f"all {len(self.session.sample):,} images"
-        self.flips.busy = True
+        self.flips.busy = self.effect.busy = True
         self.answers.ask(self.session, self.page.edits, self.way)
 
     def _publish(self, answer: Answer) -> None:
@@ -208,13 +210,15 @@ class Bench:
         self.said.html = what_if.said_html(answer)
         if answer.effect is not None and answer.images is not None:
             self.flips.groups = flip_groups(answer.effect.against_base, answer.images)
-        self.flips.busy = not is_latest
+        self.flips.busy = self.effect.busy = not is_latest
         if answer.settled:
             self.paint(cast(ThemeName, self.page.chrome.theme or "light"))
 
-    def _show(self, *, refusal: str) -> None:
+    def _show(self) -> None:
         with self._showing:
             at = self.situation
+            tensor, refusal = self._refused
+            refusal = refusal if tensor == at.selection.tensor else ""
             self.params.spec = qparam_spec(at, seen=self._seen, refusal=refusal)
             self.hist.data = hist_data(at)
             with self.switches.hold_sync():
@@ -235,15 +239,14 @@ class Bench:
             self.way_choice.value = options[0]["key"] if options else ""
 
     def _on_params(self) -> None:
-        refusal = ""
         for step in self.params.unseen():
-            refusal = self._gesture(step)
+            self._refused = (step["tensor"], self._gesture(step))
             self._seen = step["n"]
-        self._show(refusal=refusal)
+        self._show()
 
     def _on_range(self, edit: dict[str, Any]) -> None:
-        step = {"what": "range", **edit}
-        self._show(refusal=self._gesture(step))
+        self._refused = (edit["tensor"], self._gesture({"what": "range", **edit}))
+        self._show()
 
     def _gesture(self, step: dict[str, Any]) -> str:
         """What a step asks for, put in force or refused with a line."""
@@ -294,7 +297,7 @@ class Bench:
             self.switches.error = self.put(found)
         except QuantscopeError as error:
             self.switches.error = str(error)
-        self._show(refusal="")
+        self._show()
 
     def _on_full(self, _widget: Any, message: dict[str, str], _buffers: Any) -> None:
         if message.get("do") == "stop":

@@ -5,9 +5,12 @@ function render({ model, el }) {
     el.innerHTML = model.get("html");
     for (const part of el.querySelectorAll("details")) part.open = open.has(part.dataset.key);
   }
+  const wait = () => { el.style.opacity = model.get("busy") ? 0.55 : 1; };
   model.on("change:html", draw);
+  model.on("change:busy", wait);
   draw();
-  return () => model.off("change:html", draw);
+  wait();
+  return () => { model.off("change:html", draw); model.off("change:busy", wait); };
 }
 
 export default { render };

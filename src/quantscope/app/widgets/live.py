@@ -12,3 +12,5 @@ class Live(anywidget.AnyWidget):
     _esm = source("live")
 
     html = traitlets.Unicode("").tag(sync=True)
+    busy = traitlets.Bool(False).tag(sync=True)
+    """Whether something newer is on its way."""
