@@ -84,9 +84,7 @@ def config_from(values: Mapping[str, Any]) -> StudyConfig:
 
 def sizes_of(config: StudyConfig) -> list[StudyConfig]:
     """The same with other numbers of calibration images."""
-    return [
-        replace(config, ptq=replace(config.ptq, calibration_images=size)) for size in SIZES
-    ]
+    return [replace(config, ptq=replace(config.ptq, calibration_images=size)) for size in SIZES]
 
 
 def methods_of(config: StudyConfig) -> list[StudyConfig]:

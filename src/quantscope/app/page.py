@@ -18,6 +18,7 @@ from quantscope.app.metrics import metrics
 from quantscope.app.opened import DEFAULT_MODEL, Opened, open_pair, openable_models
 from quantscope.app.painter import Painter, Wanted
 from quantscope.app.panes.layers import places
+from quantscope.app.panes.ptq_lab import PtqLab
 from quantscope.app.panes.what_if_bench import Bench
 from quantscope.app.rows import LAYER_COLUMNS, TENSOR_COLUMNS, layer_rows, tensor_rows
 from quantscope.app.selection import Selection, first_selection, fitting
@@ -29,19 +30,20 @@ from quantscope.app.worker import Worker
 from quantscope.errors import QuantscopeError
 from quantscope.progress import Progress
 
-TABS = ("Layer", "Layers", "What if", "Residuals", "Help")
+TABS = ("Layer", "Layers", "What if", "Residuals", "PTQ lab", "Help")
 
 Setter = Callable[[Any], None]
 
 
 @dataclass(frozen=True)
 class Setters:
-    """What the notebook listens to. `numbers` and `model` count changes."""
+    """What the notebook listens to. `numbers`, `lab` and `model` count changes."""
 
     selection: Setter
     tab: Setter
     model: Setter
     numbers: Setter
+    lab: Setter
     edits: Setter
     theme: Setter
     topic: Setter
@@ -66,6 +68,7 @@ class Page:
         self.gallery = Gallery()
         self.painter = Painter(self.gallery)
         self.bench = Bench(self)
+        self.lab = PtqLab(self)
         # Wrapped once: a new wrapper at each run of a cell would be a new element of the page.
         self.views = {name: mo.ui.anywidget(widget) for name, widget in self._widgets().items()}
         self._wire()
@@ -109,6 +112,10 @@ class Page:
         self.bench.refresh()
         self._set.numbers(lambda count: count + 1)
 
+    def lab_news(self) -> None:
+        """The lab has tried something."""
+        self._set.lab(lambda count: count + 1)
+
     def paint(self, wanted: Sequence[Wanted]) -> None:
         """Show these pictures in the gallery; what is not drawn yet comes when it is."""
         self.painter.show(self.session, wanted)
@@ -118,6 +125,7 @@ class Page:
         self.worker.stop()
         self.painter.close()
         self.bench.close()
+        self.lab.close()
         for widget in self._widgets().values():
             widget.close()
 
@@ -200,6 +208,7 @@ class Page:
         self.gallery.places = places(self.session)
         self.select(selection)
         self.bench.opened()
+        self.lab.refresh()
         with self.opener.hold_sync():
             self.opener.busy, self.opener.error = False, ""
             self.opener.model_path = opened.name

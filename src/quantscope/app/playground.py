@@ -43,6 +43,7 @@ def state(Page, Setters, mo, open_first, token_for):
     get_tab, _set_tab = mo.state("Layer")
     get_model, _set_model = mo.state(0)
     get_numbers, _set_numbers = mo.state(0)
+    get_lab, _set_lab = mo.state(0)
     get_edits, _set_edits = mo.state(())
     get_theme, _set_theme = mo.state("light")
     get_topic, _set_topic = mo.state("")
@@ -53,6 +54,7 @@ def state(Page, Setters, mo, open_first, token_for):
             tab=_set_tab,
             model=_set_model,
             numbers=_set_numbers,
+            lab=_set_lab,
             edits=_set_edits,
             theme=_set_theme,
             topic=_set_topic,
@@ -62,6 +64,7 @@ def state(Page, Setters, mo, open_first, token_for):
     page.begin()
     return (
         get_edits,
+        get_lab,
         get_model,
         get_numbers,
         get_selection,
@@ -174,6 +177,22 @@ def pane_residuals(get_numbers, get_selection, get_tab, get_theme, mo, page, res
 
 
 @app.cell
+def pane_ptq_lab(get_model, get_tab, mo, page):
+    mo.stop(get_tab() != "PTQ lab")
+    get_model()
+    page.lab.show()
+    return
+
+
+@app.cell
+def paint_ptq_lab(get_lab, get_model, get_tab, get_theme, mo, page):
+    mo.stop(get_tab() != "PTQ lab")
+    get_lab(), get_model()
+    page.paint(page.lab.wanted(get_theme()))
+    return
+
+
+@app.cell
 def pane_help(get_tab, get_topic, help, mo):
     mo.stop(get_tab() != "Help")
     help.show(get_topic())
@@ -182,7 +201,7 @@ def pane_help(get_tab, get_topic, help, mo):
 
 @app.cell
 def pictures(get_tab, mo, page):
-    mo.stop(get_tab() not in ("Layer", "Layers", "What if", "Residuals"))
+    mo.stop(get_tab() not in ("Layer", "Layers", "What if", "Residuals", "PTQ lab"))
     page.views["gallery"]
     return
 

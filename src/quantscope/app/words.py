@@ -135,6 +135,29 @@ WORDS = {
         "Error from output values outside the representable range.",
         f"{_BOUNDARY}#rounding-and-saturation-at-work",
     ),
+    "framework": Word(
+        "Framework",
+        "onnxruntime quantizes any ONNX classifier; PyTorch's PT2E works on ResNet8's weights.",
+    ),
+    "calibration": Word(
+        "Calibration",
+        "How the range of an activation is found from what calibration images give: all of it "
+        "(MinMax), a part of it (percentile), or where the histograms differ least (entropy).",
+    ),
+    "calibration_images": Word(
+        "Calibration images", "How many training images the ranges are found with; no labels."
+    ),
+    "format": Word(
+        "Format",
+        "QDQ states quantization around float operators; QOperator has integer operators.",
+        f"{_WHOLE}#from-qdq-to-integers",
+    ),
+    "symmetric": Word("Symmetric", "Zero-point in the middle: the range is the same both ways."),
+    "reduce_range": Word(
+        "7-bit weights",
+        "Weights from −64 to 64: two products then always fit 16 bits, so no kernel saturates.",
+        f"{_CONV}#when-kernels-saturate",
+    ),
     "bits_lost": Word(
         "Bits lost",
         "How much finer the branch counts than the sum: log2(the sum's step / the branch's step).",

@@ -97,7 +97,7 @@ def _interval_bars(axes: Axes, execution: str, points: list[tuple[float, Change]
 
 def calibration_figure(result: StudyResult, *, theme: ThemeName = "light") -> Figure | None:
     """How the number of calibration images matters where all else is the same."""
-    curves = _calibration_curves(result.measured)
+    curves = calibration_curves(result.measured)
     if not curves:
         return None
     figure = new_figure(4.6, theme=theme)
@@ -144,7 +144,7 @@ def calibration_figure(result: StudyResult, *, theme: ThemeName = "light") -> Fi
     return figure
 
 
-def _calibration_curves(rows: Iterable[StudyRow]) -> dict[str, list[StudyRow]]:
+def calibration_curves(rows: Iterable[StudyRow]) -> dict[str, list[StudyRow]]:
     """Rows that differ only in the number of calibration images, by what they have in common."""
     groups: dict[str, list[StudyRow]] = {}
     for row in rows:
