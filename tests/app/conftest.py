@@ -53,7 +53,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def playing(*arguments: str) -> Iterator[str]:
+def playing(*arguments: str, **environment: str) -> Iterator[str]:
     """`quantscope play` on a free port; gives the address, and stops it as Ctrl-C does."""
     port = free_port()
     command = [sys.executable, "-m", "quantscope", "play", *arguments]
@@ -62,6 +62,7 @@ def playing(*arguments: str) -> Iterator[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        env={**os.environ, **environment},
     )
     address = f"http://127.0.0.1:{port}"
     try:
@@ -136,7 +137,6 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
 
 
 def settled(page: Page) -> Page:
-    """Waits until everything has been measured."""
-    page.wait_for_selector('[data-testid="job-start"]:visible')
+    """Waits for the numbers on all bundled images."""
     expect(page.get_by_test_id("image-count")).to_have_text("1,000")
     return page

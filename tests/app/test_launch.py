@@ -3,11 +3,13 @@
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import quantscope.app
 from conftest import free_port
-from quantscope.app.launch import FIRST_PORT, checked_port, launch
+from quantscope.app.launch import FIRST_PORT, checked_port, launch, own_copy
 from quantscope.app.launch import free_port as first_free
 from quantscope.errors import BadConfigError, MissingExtraError
 
@@ -73,3 +75,14 @@ def test_missing_marimo_names_the_command_that_installs_it(
     monkeypatch.setitem(sys.modules, "marimo", None)
     with pytest.raises(MissingExtraError, match="pip install marimo"):
         launch(None, None, browser=False)
+
+
+def test_edit_opens_a_copy_and_keeps_the_one_that_is_there(tmp_path: Path) -> None:
+    original = Path(quantscope.app.__file__).parent / "playground.py"
+    before = original.read_bytes()
+    copy = own_copy(original, tmp_path)
+    assert copy.parent == tmp_path
+    assert "style.css" in copy.read_text(encoding="utf-8")
+    copy.write_text("mine", encoding="utf-8")
+    assert own_copy(original, tmp_path).read_text(encoding="utf-8") == "mine"
+    assert original.read_bytes() == before

@@ -1,6 +1,7 @@
 """The page as a person meets it."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
@@ -129,3 +130,11 @@ def test_float_model_alone_says_what_to_do(open_page: OpenPage) -> None:
         expect(page.get_by_test_id("model")).to_have_text("resnet8")
         expect(page.get_by_text("nothing in it is quantized yet")).to_be_visible()
         expect(page.get_by_test_id("accuracy-float").locator(".qs-value")).to_contain_text("%")
+
+
+def test_all_images_says_how_to_get_them(open_page: OpenPage, tmp_path: Path) -> None:
+    with playing("resnet8", QUANTSCOPE_CACHE=str(tmp_path)) as address:
+        page = open_page(address)
+        page.get_by_test_id("job-start").click()
+        expect(page.get_by_test_id("job-error")).to_contain_text("quantscope data fetch")
+        expect(page.get_by_test_id("image-count")).to_have_text("1,000")

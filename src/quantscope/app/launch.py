@@ -5,10 +5,12 @@ import sys
 from collections import deque
 from importlib.resources import as_file, files
 from importlib.util import find_spec
+from pathlib import Path
 from threading import Thread
 
 from quantscope.app.opened import DEFAULT_MODEL, Opened, open_pair
 from quantscope.errors import BadConfigError, MissingExtraError
+from quantscope.files import write_whole
 
 FIRST_PORT = 2718
 _PORTS_TRIED = 50
@@ -38,7 +40,8 @@ def launch(
 
     Thread(target=_warm_up, args=(opened,), daemon=True).start()
     print(f"quantscope: the playground is at http://{_shown(host)}:{chosen}", file=sys.stderr)
-    with as_file(files("quantscope.app") / "playground.py") as notebook:
+    with as_file(files("quantscope.app") / "playground.py") as original:
+        notebook = own_copy(original, Path.cwd()) if edit else original
         main(
             [
                 *("-y", "edit" if edit else "run", str(notebook)),
@@ -48,6 +51,20 @@ def launch(
                 *("--", *wanted),
             ]
         )
+
+
+def own_copy(original: Path, folder: Path) -> Path:
+    """A notebook saves itself while it is edited, so a person gets one of their own.
+
+    One that is there already is theirs, and stays as it is.
+    """
+    copy = folder / f"quantscope_{original.name}"
+    if not copy.exists():
+        text = original.read_text(encoding="utf-8")
+        style = (original.parent / "style.css").as_posix()
+        write_whole(copy, text.replace('"style.css"', repr(style)).encode())
+    print(f"quantscope: edit your own copy, {copy}", file=sys.stderr)
+    return copy
 
 
 def _warm_up(opened: Opened) -> None:
