@@ -14,10 +14,10 @@ from quantscope.app.words import word
 from quantscope.edit import Applied, Change
 from quantscope.report.network_text import spread_text
 from quantscope.run import Evaluation, PairedDelta
+from quantscope.run.whatif import Effect
 
 if TYPE_CHECKING:
     from quantscope.app.panes.what_if_bench import Bench
-    from quantscope.run.whatif import Effect
 
 _CHANGES_SHOWN = 60
 
@@ -96,7 +96,7 @@ def said_html(answer: Answer | None) -> str:
     return "".join(_said(answer, effect)) if answer and effect else ""
 
 
-def _numbers(answer: Answer, effect: "Effect") -> Iterator[str]:
+def _numbers(answer: Answer, effect: Effect) -> Iterator[str]:
     base, against_float = effect.against_base, effect.against_float
     edited = effect.evaluation
     cells = [_number("original", base.second, None, "the model as it was opened")]
@@ -112,7 +112,7 @@ def _numbers(answer: Answer, effect: "Effect") -> Iterator[str]:
     yield line(" · ".join(facts), kind="qs-faint")
 
 
-def _said(answer: Answer, effect: "Effect") -> Iterator[str]:
+def _said(answer: Answer, effect: Effect) -> Iterator[str]:
     if not answer.edits:
         yield line("Move a slider, drag an end of the range, or switch something off.")
         yield from (line(f"{note}.") for note in effect.applied.notes)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Condition, Lock
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import marimo as mo
@@ -18,11 +17,8 @@ from quantscope.data import ImageSet
 from quantscope.edit import Editor
 from quantscope.errors import QuantscopeError, StoppedError
 from quantscope.progress import Progress
-from quantscope.run.compare_results import Comparison
 from quantscope.run.sessions import Execution
-
-if TYPE_CHECKING:
-    from quantscope.run.whatif import Effect, WhatIf
+from quantscope.run.whatif import DownstreamSqnr, Effect, WhatIf
 
 _SECONDS_OF_REST = 0.25
 _MOST_TOOLS = 8
@@ -43,16 +39,16 @@ class Way:
 class Answer:
     """To the edits in force. Numbers come first; `settled` and `after` follow when nothing moves.
 
-    `after` is the comparison of the edited model with the float one; `error` says why an answer, or
-    its second half, could not be had.
+    `after` is the edited model's SQNR along the network; `error` says why an answer, or its second
+    half, could not be had.
     """
 
     session: Session
     edits: Edits
     way: Way
     images: ImageSet | None = None
-    effect: "Effect | None" = None
-    after: Comparison | None = None
+    effect: Effect | None = None
+    after: DownstreamSqnr | None = None
     settled: bool = False
     error: str = ""
 
@@ -60,29 +56,24 @@ class Answer:
 class Asked:
     """A `WhatIf`, asked by one thread at a time."""
 
-    def __init__(self, what_if: "WhatIf") -> None:
+    def __init__(self, what_if: WhatIf) -> None:
         self.what_if = what_if
         self.lock = Lock()
 
 
 def asked_for(session: Session, way: Way) -> Asked:
     """Opened once for a pair and a way to run it, whoever asks."""
-    opened = session.opened
+    return tools_of(session).get(way, lambda: Asked(_open(session, way, session.sample)))
 
-    def open_it() -> Asked:
-        from quantscope.run.whatif import WhatIf
 
-        return Asked(
-            WhatIf(
-                opened.path,
-                session.sample,
-                float_model=opened.float_path,
-                execution=way.execution,
-                int8_kernels=way.int8_kernels,
-            )
-        )
-
-    return tools_of(session).get(way, open_it)
+def _open(session: Session, way: Way, images: ImageSet) -> WhatIf:
+    return WhatIf(
+        session.opened.path,
+        images,
+        float_model=session.opened.float_path,
+        execution=way.execution,
+        int8_kernels=way.int8_kernels,
+    )
 
 
 def editor_of(session: Session) -> Editor:
@@ -97,6 +88,20 @@ def tools_of(session: Session) -> Memo:
     """Kept as long as the session is: results of other panes must not push them out."""
     with _lock:
         return _tools.setdefault(session, Memo(_MOST_TOOLS))
+
+
+def answer_on(
+    images: ImageSet, session: Session, edits: Edits, way: Way, progress: Progress
+) -> Answer:
+    """On the whole sample, or on more images; raises what goes wrong."""
+    if images is not session.sample:
+        # Opened for this one answer: what it keeps of so many images is too much to hold on to.
+        effect = _open(session, way, images).answer(edits, full=True, progress=progress)
+        return Answer(session, edits, way, images, effect)
+    asked = asked_for(session, way)
+    with asked.lock:
+        effect = asked.what_if.answer(edits, full=True, progress=progress)
+    return Answer(session, edits, way, images, effect)
 
 
 class Answers:
@@ -124,13 +129,6 @@ class Answers:
         with self._news:
             self._closed, self._question = True, None
             self._news.notify_all()
-
-    def full(self, session: Session, edits: Edits, way: Way, progress: Progress) -> Answer:
-        """On all images; raises what goes wrong."""
-        asked = asked_for(session, way)
-        with asked.lock:
-            effect = asked.what_if.answer(edits, full=True, progress=progress)
-        return Answer(session, edits, way, session.sample, effect)
 
     def _run(self) -> None:
         while (question := self._next()) is not None:

@@ -10,7 +10,7 @@ import marimo as mo
 from quantscope.app import edits as gestures
 from quantscope.app.edits import Edits, History, edits_of
 from quantscope.app.panes import what_if, what_if_pictures
-from quantscope.app.panes.what_if_answers import Answer, Answers, Way, editor_of
+from quantscope.app.panes.what_if_answers import Answer, Answers, Way, answer_on, editor_of
 from quantscope.app.panes.what_if_flips import flip_groups
 from quantscope.app.panes.what_if_recipes import Keeping
 from quantscope.app.panes.what_if_specs import (
@@ -195,7 +195,7 @@ class Bench:
     def _ask(self) -> None:
         if what_if.why_not(self.session):
             return
-        self.full.offer = f"all {len(self.session.sample):,} images"
+        self.full.offer = f"{len(self.session.sample):,} images"
         self.flips.busy = self.effect.busy = True
         self.answers.ask(self.session, self.page.edits, self.way)
 
@@ -306,12 +306,15 @@ class Bench:
             self.worker.start(self._measure_all)
 
     def _measure_all(self, progress: Progress) -> Iterator[None]:
-        found = self.answers.full(self.session, self.page.edits, self.way, progress)
-        before = self.answer
+        """The whole sample; asked again, all test images."""
+        session, before = self.session, self.answer
+        has_sample = before is not None and before.images is session.sample
+        images = session.full if has_sample else session.sample
+        found = answer_on(images, session, self.page.edits, self.way, progress)
         if before is not None and (before.edits, before.way) == (found.edits, found.way):
             found = replace(found, after=before.after)
         if found.edits == self.page.edits:
-            self.full.offer = ""
+            self.full.offer = "" if has_sample else "all 10,000 images"
             self._publish(replace(found, settled=True))
         yield
 

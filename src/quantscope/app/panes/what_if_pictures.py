@@ -14,7 +14,7 @@ def wanted(answer: Answer, *, theme: ThemeName) -> list[Wanted]:
 
 
 def _wanted(answer: Answer, theme: ThemeName) -> Iterator[Wanted]:
-    effect, after, before = answer.effect, answer.after, answer.session.comparison
+    effect, after = answer.effect, answer.after
     if effect is None or not answer.edits:
         return
     delta = effect.against_base
@@ -32,11 +32,11 @@ def _wanted(answer: Answer, theme: ThemeName) -> Iterator[Wanted]:
             lambda: confusion_difference(delta, theme=theme),
             height=3.6,
         )
-    if after is not None and before is not None:
+    if after is not None:
         yield Wanted(
-            ("sqnr before and after", before.images, *key),
+            ("sqnr before and after", *key),
             "Signal to quantization noise along the network, before and after",
-            lambda: sqnr_along(before, after, labels=("original", "edited"), theme=theme),
+            lambda: sqnr_along(after.before, after, labels=("original", "edited"), theme=theme),
             width=WHOLE,
             height=3.4,
         )

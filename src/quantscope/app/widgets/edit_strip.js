@@ -1,4 +1,7 @@
+const SHOWN = 6;
+
 function render({ model, el }) {
+  let all = false;
   const root = element("div", { class: "qs-edits", "data-testid": "edits", hidden: true });
   el.append(root);
 
@@ -14,12 +17,14 @@ function render({ model, el }) {
         element("span", { class: "delta", "data-testid": "edited-delta", text: numbers.delta ?? "" }),
         element("span", { class: "note", text: numbers.note ?? "" })),
       element("div", { class: "chips" },
-        ...items.map((item, place) => element("span", { class: "chip" + (item.warning ? " warned" : ""), title: item.warning || item.text },
+        ...items.slice(0, all ? items.length : SHOWN).map((item, place) => element("span", { class: "chip" + (item.warning ? " warned" : ""), title: item.warning || item.text },
           item.select
             ? element("button", { type: "button", class: "what", text: item.text, "data-select": JSON.stringify(item.select) })
             : element("span", { text: item.text }),
           element("button", { type: "button", text: "×", "aria-label": `Take back: ${item.text}`, "data-testid": `remove-edit-${place}`,
             onclick: () => model.send({ do: "remove", place, text: item.text }) }))),
+        element("button", { type: "button", class: "clear", hidden: items.length <= SHOWN, text: all ? "fewer" : `and ${items.length - SHOWN} more`,
+          onclick: () => { all = !all; draw(); } }),
         items.length ? null : element("span", { class: "note", text: "no edits in force" }),
         element("button", { type: "button", class: "clear", text: items.length > 1 ? "take all back" : "take it back", hidden: !items.length,
           "data-testid": "clear-edits", onclick: () => model.send({ do: "clear" }) }),

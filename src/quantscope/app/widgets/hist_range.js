@@ -133,10 +133,11 @@ function render({ model, el }) {
       before[end].setAttribute("y1", TOP);
       before[end].setAttribute("y2", HEIGHT - BOTTOM);
       const past = x(now) < 0 ? "◂ " : x(now) > w ? " ▸" : "";
-      said[end].textContent = end === "low" ? `${past}${shown(now)} · ${percent(lost.low)}` : `${percent(lost.high)} · ${shown(now)}${past}`;
+      const words = data.movable ? [shown(now), percent(lost[end])] : [shown(now)];
+      said[end].textContent = end === "low" ? past + words.join(" · ") : words.reverse().join(" · ") + past;
       said[end].setAttribute("x", end === "low" ? 2 : w - 2);
       said[end].setAttribute("text-anchor", end === "low" ? "start" : "end");
-      said[end].classList.toggle("much", lost[end] > 0);
+      said[end].classList.toggle("much", data.movable && lost[end] > 0);
     }
   }
 

@@ -13,7 +13,7 @@ function render({ model, el }) {
   let n = Math.max(model.get("spec")?.seen ?? 0, model.get("edit")?.steps?.at(-1)?.n ?? 0);
   const channels = new Map();
 
-  const text = (value) => Number.isFinite(value) ? String(Number(value.toPrecision(6))) : "";
+  const text = (value) => Number.isFinite(value) ? String(Number(value.toPrecision(5))) : "";
   const times = (now, base) => `× ${(now / base).toPrecision(3)}`;
   const tidy = (value) => Number(value.toPrecision(5));
 
