@@ -42,6 +42,11 @@ def test_a_moved_zero_point_breaks_the_folded_relu(tmp_path: Path) -> None:
 def test_a_coarse_branch_starves(tmp_path: Path) -> None:
     recipe = guided_recipes()["starve-a-residual-branch"]
     assert accuracy(recipe, tmp_path) == pytest.approx(0.77, abs=0.03)
+
+
+@pytest.mark.slow
+def test_how_much_a_branch_needs_is_a_matter_of_the_branch(tmp_path: Path) -> None:
+    recipe = guided_recipes()["starve-a-residual-branch"]
     for factor, expected in ((8.0, 0.89), (32.0, 0.24)):
         other = Recipe(
             recipe.base_digest,

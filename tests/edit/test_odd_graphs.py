@@ -23,6 +23,7 @@ from quantscope.edit import (
     SetScale,
     SetZeroPoint,
 )
+from quantscope.errors import BadModelError
 from quantscope.model import read_onnx
 from quantscope.model.onnx_checks import check_model
 from quantscope.run.sessions import session_of
@@ -329,3 +330,41 @@ def test_initializers_that_old_files_list_as_inputs_may_go(tmp_path: Path) -> No
     proto = editor.apply([OffRole("activations")]).proto
     assert [v.name for v in proto.graph.input] == ["x"]
     check_model(tmp_path, proto)
+
+
+def test_a_quantizer_and_its_reader_may_each_have_a_copy_of_the_parameters(
+    tmp_path: Path, scores: Scores
+) -> None:
+    nodes = [node("QuantizeLinear", "x s1 z1", "q"), node("DequantizeLinear", "q s2 z2", "y")]
+    copies = {"s": np.float32(0.1), "z": np.uint8(100)}
+    constants = {f"{name}{i}": array for name, array in copies.items() for i in (1, 2)}
+    editor = opened(tmp_path, nodes, **constants)
+    proto = editor.apply([SetScale("x", 0.25), SetZeroPoint("x", 90)]).proto
+    expected = (np.clip(np.rint(X / np.float32(0.25)) + 90, 0, 255) - 90) * np.float32(0.25)
+    assert np.array_equal(scores(proto, X), expected.astype(np.float32))
+
+
+def test_a_tensor_read_with_another_scale_than_it_is_written_with_is_left_alone(
+    tmp_path: Path,
+) -> None:
+    nodes = [node("QuantizeLinear", "x s1 z", "q"), node("DequantizeLinear", "q s2 z", "y")]
+    editor = opened(tmp_path, nodes, s1=np.float32(0.1), s2=np.float32(0.2), z=np.uint8(100))
+    with pytest.raises(BadModelError) as refused:
+        editor.apply([SetScale("x", 0.25)])
+    assert str(refused.value) == (
+        "x cannot be edited: it is written with one scale or zero-point and read with another"
+    )
+
+
+def test_integers_of_a_table_are_left_alone(tmp_path: Path) -> None:
+    """Another scale would change what they stand for, not how finely they are rounded."""
+    nodes = [node("Gather", "table i", "g"), node("DequantizeLinear", "g s z", "y")]
+    table = np.arange(12, dtype=np.int8).reshape(4, 3)
+    parts = {"table": table, "s": np.float32(0.1), "z": np.int8(0)}
+    given = [value("i", [2], onnx.TensorProto.INT64)]
+    proto = model(nodes, [constant(n, a) for n, a in parts.items()], inputs=given)
+    editor = Editor(saved(proto, tmp_path))
+    (tensor,) = editor.network.tensors
+    with pytest.raises(BadModelError, match="its integers are looked up in a table"):
+        editor.apply([SetScale(tensor.name, 0.25)])
+    assert editor.apply([OffRole("activations"), OffRole("weights")]).changes == ()

@@ -51,10 +51,9 @@ class Editor:
             )
         self.file = file
         self.network: Network = read_onnx(file)
-        self.lifted = file.format != "qdq"
-        proto = file.load_proto()
-        if self.lifted:
-            proto = lift_to_qdq(proto)
+        stored = file.load_proto()
+        proto = stored if file.format == "qdq" else lift_to_qdq(stored)
+        self.lifted = list(proto.graph.node) != list(stored.graph.node)
         self._opset = next(o.version for o in proto.opset_import if o.domain in DEFAULT_DOMAINS)
         graph = Graph(proto)
         # The file's format decides how its layers are named; lifted, they keep those names.

@@ -9,9 +9,8 @@ the integers that the final scale and zero-point give: they survive any other ed
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from quantscope.arithmetic.params import QuantParams
+from quantscope.edit.checks import check_can_be_off, check_integer_edit, editable
 from quantscope.edit.describe import describe
 from quantscope.edit.edits import (
     Edit,
@@ -28,14 +27,12 @@ from quantscope.edit.edits import (
 )
 from quantscope.edit.integers import IntegerEdit
 from quantscope.edit.settings import with_range, with_scale, with_zero_point
-from quantscope.edit.targets import channel_axis, find_target, find_tensor
+from quantscope.edit.targets import find_target, find_tensor
 from quantscope.edit.wiring import Wiring
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import Network, QuantTensor
-from quantscope.model.quantized_values import MOVES_INTEGERS
 
 _ROLES = {"weights": ("weight", "bias"), "activations": ("activation",)}
-_QDQ = ("QuantizeLinear", "DequantizeLinear", "Constant")
 
 
 @dataclass
@@ -83,7 +80,7 @@ def _add(plan: Plan, wiring: Wiring, network: Network, edit: Edit) -> None:
             _move(plan, wiring, tensor, params)
             _note_range(plan, tensor, params, lo, hi)
         case SetInteger() | SetChannel() | FlipBit():
-            tensor = _editable(wiring, find_tensor(network, edit.tensor))
+            tensor = editable(wiring, find_tensor(network, edit.tensor))
             check_integer_edit(network, tensor, edit)
             plan.named.add(tensor.name)
             plan.integers.setdefault(tensor.name, []).append(edit)
@@ -139,7 +136,7 @@ def _switch(plan: Plan, wiring: Wiring, parts: Sequence[QuantTensor], *, off: bo
         group = (part.name, *wiring.value_mates[part.name])
         if off:
             for name in group:
-                _check_can_be_off(wiring, wiring.tensors[name])
+                check_can_be_off(wiring, wiring.tensors[name])
             plan.off.update(group)
         else:
             plan.off.difference_update(group)
@@ -152,7 +149,7 @@ def _that_can_be_off(
     for part in parts:
         try:
             for name in (part.name, *wiring.value_mates[part.name]):
-                _check_can_be_off(wiring, wiring.tensors[name])
+                check_can_be_off(wiring, wiring.tensors[name])
         except BadModelError as error:
             plan.notes.append(f"{part.name} stays quantized: {error}")
         else:
@@ -160,7 +157,7 @@ def _that_can_be_off(
 
 
 def _with_own_scale(wiring: Wiring, network: Network, name: str) -> QuantTensor:
-    tensor = _editable(wiring, find_tensor(network, name))
+    tensor = editable(wiring, find_tensor(network, name))
     site = next((site for site in wiring.bias_sites if site.name == tensor.name), None)
     if site is not None:
         raise BadConfigError(
@@ -168,77 +165,3 @@ def _with_own_scale(wiring: Wiring, network: Network, name: str) -> QuantTensor:
             f"{site.w}; change one of those"
         )
     return tensor
-
-
-def _editable(wiring: Wiring, tensor: QuantTensor) -> QuantTensor:
-    graph = wiring.graph
-    for name in tensor.integer_names:
-        nodes = [graph.node(index) for index in graph.readers.get(name, ())]
-        maker = graph.maker(name)
-        for node in (*nodes, *([] if maker is None else [maker])):
-            if node.op_type not in _QDQ and node.op_type not in MOVES_INTEGERS:
-                raise BadModelError(
-                    f"{tensor.name} cannot be edited: {node.op_type} "
-                    f"{node.name!r} computes with its integers and has no form in QDQ"
-                )
-    return tensor
-
-
-def _check_can_be_off(wiring: Wiring, tensor: QuantTensor) -> None:
-    graph = wiring.graph
-    _editable(wiring, tensor)
-    if any(name in graph.outputs for name in tensor.integer_names):
-        raise BadModelError(
-            f"{tensor.name} cannot be switched off: the model gives its integers as an output"
-        )
-    given = graph.inputs - graph.initializers.keys()
-    if not given.isdisjoint(tensor.integer_names):
-        raise BadModelError(
-            f"{tensor.name} cannot be switched off: it comes into the model as "
-            f"{tensor.params.dtype}"
-        )
-
-
-def check_integer_edit(network: Network, tensor: QuantTensor, edit: IntegerEdit) -> None:
-    if not tensor.has_data or tensor.shape is None:
-        raise BadConfigError(
-            f"{tensor.name} has no stored integers to set: it is computed when the model runs"
-        )
-    shape = tuple(int(dim) for dim in tensor.shape if isinstance(dim, int))
-    if isinstance(edit, SetChannel):
-        axis = channel_axis(network, tensor)
-        if not 0 <= edit.channel < shape[axis]:
-            raise BadConfigError(
-                f"{tensor.name} has no channel {edit.channel}; give one from 0 to {shape[axis] - 1}"
-            )
-        size = int(np.prod(shape)) // shape[axis]
-        values = edit.values if isinstance(edit.values, tuple) else (edit.values,)
-        if isinstance(edit.values, tuple) and len(values) != size:
-            raise BadConfigError(
-                f"{len(values)} integers are given for channel {edit.channel} of {tensor.name}, "
-                f"which has {size}"
-            )
-        for value in values:
-            _check_fits(tensor, value)
-        return
-    in_range = (0 <= place < size for place, size in zip(edit.index, shape, strict=False))
-    if len(edit.index) != len(shape) or not all(in_range):
-        raise BadConfigError(
-            f"{tensor.name} has no element {list(edit.index)}; its shape is {list(shape)}"
-        )
-    if isinstance(edit, SetInteger):
-        _check_fits(tensor, edit.value)
-    elif not 0 <= edit.bit < tensor.params.bits or not tensor.params.is_integer:
-        raise BadConfigError(
-            f"{tensor.params.dtype} of {tensor.name} has no bit {edit.bit}; "
-            f"give one from 0 to {tensor.params.bits - 1}"
-        )
-
-
-def _check_fits(tensor: QuantTensor, value: int) -> None:
-    params = tensor.params
-    if not params.qmin <= value <= params.qmax:
-        raise BadConfigError(
-            f"{value} does not fit {params.dtype} of {tensor.name}; "
-            f"give an integer from {params.qmin} to {params.qmax}"
-        )

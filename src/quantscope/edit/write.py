@@ -41,8 +41,9 @@ def _set_tensor(rewrite: Rewrite, wiring: Wiring, outcome: TensorOutcome) -> Non
     assert params is not None
     quantizers = wiring.quantizers.get(tensor.name, ())
     nodes = (*quantizers, *wiring.dequantizers[tensor.name])
-    if tensor.scale_name and not np.array_equal(params.scale, tensor.params.scale):
-        rewrite.want(tensor.scale_name, nodes, params.scale)
+    if not np.array_equal(params.scale, tensor.params.scale):
+        for index in nodes:
+            rewrite.want(wiring.graph.node(index).input[1], (index,), params.scale)
     if not np.array_equal(params.zero_point, tensor.params.zero_point):
         _set_zero_point(rewrite, tensor, params, nodes)
     if outcome.integers is not None and not quantizers:
@@ -58,12 +59,14 @@ def _set_zero_point(
     rewrite: Rewrite, tensor: QuantTensor, params: QuantParams, nodes: Sequence[int]
 ) -> None:
     values = params.zero_point.astype(np.int32).astype(storage_dtype(params.dtype))
-    if tensor.zero_point_name:
-        rewrite.want(tensor.zero_point_name, nodes, values)
-    elif nodes:
-        name = rewrite.new_constant(f"{tensor.integer_names[0]}_zero_point", values)
-        for index in nodes:
-            rewrite.set_input(index, 2, name)
+    added: str | None = None
+    for index in nodes:
+        name = (*rewrite.base.node(index).input, "")[2]
+        if name:
+            rewrite.want(name, (index,), values)
+        else:
+            added = added or rewrite.new_constant(f"{tensor.integer_names[0]}_zero_point", values)
+            rewrite.set_input(index, 2, added)
 
 
 def _constant_off(rewrite: Rewrite, wiring: Wiring, tensor: QuantTensor, real: Array) -> None:
