@@ -404,3 +404,38 @@ def test_it_can_be_stopped(files: tuple[Path, Path]) -> None:
 
     with pytest.raises(StoppedError):
         histograms(files[0], images_of(PICTURES), float_model=files[1], progress=stop)
+
+
+@pytest.mark.slow
+def test_counts_of_a_program_are_numpys(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("torchao")
+    from quantscope.quantize import PtqConfig, quantize_torch
+    from quantscope.zoo import bundled_models
+
+    path = tmp_path / "program.pt2"
+    config = PtqConfig(framework="torch", calibration_images=16)
+    quantize_torch(bundled_models()["resnet8-torch"], path, config)
+    names = ["stem.relu.out", "pool.out", "stem.weight"]
+    found = histograms(path, SAMPLE, names, batch=4)
+    assert found.float_model == "resnet8.safetensors"
+    shipped = capture(path, SAMPLE, names[:2])
+    for name in names[:2]:
+        tensor = found[name]
+        values = shipped[name].values
+        np.testing.assert_array_equal(tensor["quantized"].counts, counted(values, tensor))
+        assert tensor["float"].values == values.size
+    # The same network as ONNX; its float32 sums may round a value into the next bin.
+    original = next(iter(capture("resnet8", SAMPLE, ["stem.relu"]).tensors.values())).values
+    moved = np.abs(
+        found["stem.relu.out"]["float"].counts
+        - counted(
+            np.clip(original, 0, found["stem.relu.out"].edges[-1] - 1e-3), found["stem.relu.out"]
+        )
+    )
+    assert moved.sum() < 1e-3 * original.size
+    assert [series.name for series in found["stem.weight"].series] == [
+        *("float", "quantized", "int8", "uint8")
+    ]
+    with pytest.raises(BadConfigError, match=r"program.pt2 .*int8 kernels are a setting"):
+        histograms(path, SAMPLE, names, int8_kernels=True)

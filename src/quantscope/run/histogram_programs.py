@@ -1,0 +1,108 @@
+"""Histograms of a PyTorch program beside its float one. Needs the `torch` extra."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from quantscope.data import ImageSet
+from quantscope.errors import BadConfigError
+from quantscope.progress import Progress
+from quantscope.run.histogram_question import Array, Question, Tallies, of_images
+from quantscope.run.histogram_results import Histograms
+from quantscope.run.histogram_series import Plan
+from quantscope.run.in_order import cores
+from quantscope.run.sessions import Execution
+from quantscope.run.torch_classifier import refuse_runtime
+from quantscope.run.torch_compare import float_program_of, one_thread_each
+from quantscope.run.torch_programs import Program, as_array, opened_program, run_nodes
+from quantscope.run.torch_weights import float_constant
+
+
+def program_histograms(
+    path: Path,
+    images: ImageSet,
+    tensors: Sequence[str] | None,
+    *,
+    float_model: str | Path | None,
+    execution: Execution,
+    bins: int,
+    threads: int,
+    batch: int | None,
+    progress: Progress,
+) -> Histograms:
+    """As `histograms`."""
+    with ExitStack() as stack:
+        quantized = stack.enter_context(opened_program(path))
+        refuse_runtime(path, execution)
+        original = _original(quantized, float_model)
+        floats = None if original is None else stack.enter_context(opened_program(original))
+        network = None if floats is None else floats.network
+        question = Question.of(quantized.network, network, tensors)
+        if floats is not None:
+            question = _with_weights(question, floats)
+        counter = _Counter(question.plans, quantized, floats)
+        stack.enter_context(one_thread_each(threads or cores()))
+        return question.answer(
+            counter,
+            quantized.batches(images, batch or question.batch),
+            images,
+            quantized.classifier,
+            bins=bins,
+            threads=threads,
+            progress=progress,
+        )
+
+
+def _original(quantized: Program, given: str | Path | None) -> Path | None:
+    try:
+        return float_program_of(quantized.network, given)
+    except BadConfigError:
+        return None
+
+
+def _with_weights(question: Question, floats: Program) -> Question:
+    """A program's float weights are in the program itself."""
+    found = {
+        name: (
+            None
+            if pair is None
+            else replace(pair, read_float=partial(float_constant, floats, pair)),
+            why,
+        )
+        for name, (pair, why) in question.counterparts.items()
+    }
+    return replace(question, counterparts=found)
+
+
+@dataclass(frozen=True, eq=False)
+class _Counter:
+    plans: Sequence[Plan]
+    quantized: Program
+    floats: Program | None
+
+    @property
+    def unseen(self) -> Mapping[str, str]:
+        return {}
+
+    def count(self, rows: Array, count: int) -> dict[str, Tallies]:
+        integers = _values(self.quantized, [p.tensor.integer_names[0] for p in self.plans], rows)
+        names = [p.pair.float_name for p in self.plans if p.pair is not None]
+        floats = {} if self.floats is None else _values(self.floats, names, rows)
+        found = {}
+        for each in self.plans:
+            tensor = each.tensor
+            given = None
+            if each.pair is not None:
+                given = of_images(as_array(floats[each.pair.float_name]), rows, count)
+            codes = as_array(integers[tensor.integer_names[0]], tensor.params.dtype)
+            found[tensor.name] = each.count(given, of_images(codes, rows, count))
+        return found
+
+
+def _values(program: Program, names: Sequence[str], rows: Array) -> Mapping[str, Any]:
+    values = program.start(rows)
+    run_nodes(program.nodes, values, model=program.name, keep=set(names))
+    return values
