@@ -17,8 +17,10 @@ from quantscope.app.edits import Edits, keep_edits
 from quantscope.app.metrics import metrics
 from quantscope.app.opened import DEFAULT_MODEL, Opened, open_pair, openable_models
 from quantscope.app.painter import Painter, Wanted
+from quantscope.app.panes.images import Images
 from quantscope.app.panes.layers import places
 from quantscope.app.panes.ptq_lab import PtqLab
+from quantscope.app.panes.trace import Tracer
 from quantscope.app.panes.what_if_bench import Bench
 from quantscope.app.rows import LAYER_COLUMNS, TENSOR_COLUMNS, layer_rows, tensor_rows
 from quantscope.app.selection import Selection, first_selection, fitting
@@ -30,20 +32,21 @@ from quantscope.app.worker import Worker
 from quantscope.errors import QuantscopeError
 from quantscope.progress import Progress
 
-TABS = ("Layer", "Layers", "What if", "Residuals", "PTQ lab", "Help")
+TABS = ("Layer", "Layers", "Images", "What if", "Residuals", "Trace", "PTQ lab", "Help")
 
 Setter = Callable[[Any], None]
 
 
 @dataclass(frozen=True)
 class Setters:
-    """What the notebook listens to. `numbers`, `lab` and `model` count changes."""
+    """What the notebook listens to. `numbers`, `lab`, `image` and `model` count changes."""
 
     selection: Setter
     tab: Setter
     model: Setter
     numbers: Setter
     lab: Setter
+    image: Setter
     edits: Setter
     theme: Setter
     topic: Setter
@@ -69,6 +72,8 @@ class Page:
         self.painter = Painter(self.gallery)
         self.bench = Bench(self)
         self.lab = PtqLab(self)
+        self.images = Images(self)
+        self.tracer = Tracer(self)
         # Wrapped once: a new wrapper at each run of a cell would be a new element of the page.
         self.views = {name: mo.ui.anywidget(widget) for name, widget in self._widgets().items()}
         self._wire()
@@ -110,7 +115,14 @@ class Page:
         self.layers.metrics = self.graph.metrics
         self.tensors.rows = tensor_rows(self.session)
         self.bench.refresh()
+        self.images.refresh()
+        self.tracer.refresh()
         self._set.numbers(lambda count: count + 1)
+
+    def image_news(self) -> None:
+        """Another image is picked."""
+        self.tracer.refresh()
+        self._set.image(lambda count: count + 1)
 
     def lab_news(self) -> None:
         """The lab has tried something."""
@@ -126,6 +138,8 @@ class Page:
         self.painter.close()
         self.bench.close()
         self.lab.close()
+        self.images.close()
+        self.tracer.close()
         for widget in self._widgets().values():
             widget.close()
 
@@ -151,6 +165,7 @@ class Page:
             names="selection",
         )
         self.graph.observe(lambda _: self.bench.refresh(), names="selection")
+        self.graph.observe(lambda _: self.tracer.refresh(), names="selection")
         self.tabs.observe(lambda change: self._set.tab(change["new"]), names="tab")
         self.chrome.observe(lambda change: self._set.theme(change["new"]), names="theme")
         self.chrome.observe(lambda change: self._read(change["new"]), names="topic")

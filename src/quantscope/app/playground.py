@@ -17,13 +17,23 @@ def setup():
     import marimo as mo
 
     from quantscope.app.page import Page, Setters, open_first, token_for
-    from quantscope.app.panes import header, help, layer, layer_pictures, layers, residuals, what_if
+    from quantscope.app.panes import (
+        header,
+        help,
+        images,
+        layer,
+        layer_pictures,
+        layers,
+        residuals,
+        what_if,
+    )
 
     return (
         Page,
         Setters,
         header,
         help,
+        images,
         layer,
         layer_pictures,
         layers,
@@ -44,6 +54,7 @@ def state(Page, Setters, mo, open_first, token_for):
     get_model, _set_model = mo.state(0)
     get_numbers, _set_numbers = mo.state(0)
     get_lab, _set_lab = mo.state(0)
+    get_image, _set_image = mo.state(0)
     get_edits, _set_edits = mo.state(())
     get_theme, _set_theme = mo.state("light")
     get_topic, _set_topic = mo.state("")
@@ -55,6 +66,7 @@ def state(Page, Setters, mo, open_first, token_for):
             model=_set_model,
             numbers=_set_numbers,
             lab=_set_lab,
+            image=_set_image,
             edits=_set_edits,
             theme=_set_theme,
             topic=_set_topic,
@@ -64,6 +76,7 @@ def state(Page, Setters, mo, open_first, token_for):
     page.begin()
     return (
         get_edits,
+        get_image,
         get_lab,
         get_model,
         get_numbers,
@@ -152,6 +165,23 @@ def paint_layers(get_numbers, get_tab, get_theme, layers, mo, page):
 
 
 @app.cell
+def pane_images(get_model, get_tab, mo, page):
+    mo.stop(get_tab() != "Images")
+    get_model()
+    page.images.show()
+    return
+
+
+@app.cell
+def paint_images(get_image, get_numbers, get_selection, get_tab, get_theme, images, mo, page):
+    mo.stop(get_tab() != "Images")
+    get_image(), get_numbers()
+    _selection = get_selection() or page.selection
+    page.paint(images.wanted(page.session, page.images.picked, _selection, theme=get_theme()))
+    return
+
+
+@app.cell
 def pane_what_if(get_model, get_tab, mo, page, what_if):
     mo.stop(get_tab() != "What if")
     get_model()
@@ -173,6 +203,14 @@ def pane_residuals(get_numbers, get_selection, get_tab, get_theme, mo, page, res
     get_numbers()
     page.paint(residuals.wanted(page.session, theme=get_theme()))
     residuals.show(page.session, get_selection() or page.selection)
+    return
+
+
+@app.cell
+def pane_trace(get_model, get_tab, mo, page):
+    mo.stop(get_tab() != "Trace")
+    get_model()
+    page.tracer.show()
     return
 
 
@@ -201,7 +239,7 @@ def pane_help(get_tab, get_topic, help, mo):
 
 @app.cell
 def pictures(get_tab, mo, page):
-    mo.stop(get_tab() not in ("Layer", "Layers", "What if", "Residuals", "PTQ lab"))
+    mo.stop(get_tab() not in ("Layer", "Layers", "Images", "What if", "Residuals", "PTQ lab"))
     page.views["gallery"]
     return
 

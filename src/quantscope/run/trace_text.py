@@ -30,6 +30,19 @@ def trace_text(trace: "Trace", *, terms: int | None = 16) -> str:
     return "\n".join(lines)
 
 
+def computation(trace: "Trace") -> list[tuple[str, str]]:
+    """The formula line by line, as what is computed and what it gives; remarks give nothing."""
+    lines = (
+        *_sum_lines(trace),
+        *_rounding_lines(trace),
+        *_float_lines(trace),
+        *_reference_lines(trace),
+        *_runtime_lines(trace),
+    )
+    split = (line.partition(" = ") for line in lines)
+    return [(what.strip(), value.strip()) for what, _, value in split]
+
+
 def _tensor_lines(trace: "Trace") -> Iterator[str]:
     width = max(len(tensor.name) for tensor in trace.tensors)
     for tensor in trace.tensors:
