@@ -206,7 +206,7 @@ class SqnrReader:
         return []
 
     def _integers(self, seen: Visible, fed: Mapping[str, str]) -> Iterator[dict[str, Array]]:
-        graph, values = seen.graph()
+        graph, values = seen.graph, seen.values
         read = {values[self._integer_names[name]]: given for name, given in fed.items()}
         ends = list(read)
         part = self._parts.part(graph, frontier(graph, ends, self._parts.stored(graph)), ends)
@@ -225,7 +225,7 @@ class SqnrReader:
         made = {name for node in applied.proto.graph.node for name in node.output}
         names = [name for name in self._integer_names.values() if name in made]
         plain = self._runner.graph_of(applied)
-        return carried_over(self._base_visible, plain, names) or visible(
+        return carried_over(self._base_visible, applied.proto, plain, names) or visible(
             applied.proto, plain, names, int8_kernels=self._way.int8_kernels
         )
 

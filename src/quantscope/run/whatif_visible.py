@@ -6,7 +6,8 @@ own optimized graph, which is then run as it is.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import onnx
 
@@ -21,39 +22,61 @@ _LAYOUT_OPS = frozenset({"Identity", "Transpose"})
 
 @dataclass(frozen=True)
 class Sight:
-    """A value of an optimized graph, and the operators, in order, that lay it out as stated."""
+    """A value of an optimized graph, and the operators, in order, that lay it out as stated.
+
+    `quantize`: the value is what the file's quantizer reads. The optimizer turned that quantizer's
+    int8 into uint8, which is the same numbers counted from another zero.
+    """
 
     origin: str
     layout: tuple[onnx.NodeProto, ...] = ()
+    quantize: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Visible:
-    """Of an optimized model: what can be seen by its name in the file, and why the rest cannot."""
+    """What can be seen of a model by its name in the file, and why the rest cannot.
 
+    `plain` is the model's optimized graph, as nobody looks into it.
+    """
+
+    proto: onnx.ModelProto
     plain: ValueGraph
     sights: Mapping[str, Sight]
     unseen: Mapping[str, str]
 
     def digest(self, name: str) -> Digest:
-        return self.plain.digests[self.sights[name].origin]
+        return self.graph.digests[self.values[name]]
 
-    def graph(self) -> tuple[ValueGraph, dict[str, str]]:
-        """The optimized graph with all that can be seen, and the values' names in it."""
+    @cached_property
+    def values(self) -> dict[str, str]:
+        """The names in `graph` of all that can be seen."""
+        return {
+            name: f"seen/{name}" if sight.layout or sight.quantize else sight.origin
+            for name, sight in self.sights.items()
+        }
+
+    @cached_property
+    def graph(self) -> ValueGraph:
+        """The optimized graph, and at its end what shows the values as the file states them."""
         proto = onnx.ModelProto()
         proto.CopyFrom(self.plain.proto)
-        found = {}
+        stored = {tensor.name: tensor for tensor in self.proto.graph.initializer}
+        makers = {node.output[0]: node for node in self.proto.graph.node}
         for name, sight in self.sights.items():
             value = sight.origin
-            for step, node in enumerate(sight.layout):
+            steps = [makers[name]] if sight.quantize else sight.layout
+            for left, node in reversed(list(enumerate(reversed(steps)))):
                 made = proto.graph.node.add()
                 made.CopyFrom(node)
-                made.name = f"seen/{name}/{step}"
-                made.input[:] = [value]
-                value = made.name
-                made.output[:] = [value]
-            found[name] = value
-        return value_graph(proto), found
+                made.input[0] = value
+                value = f"seen/{name}" + f"/{left}" * bool(left)
+                made.name = made.output[0] = value
+                for place, constant in enumerate(node.input[1:], start=1):
+                    tensor = proto.graph.initializer.add()
+                    tensor.CopyFrom(stored[constant])
+                    tensor.name = made.input[place] = f"{value}/{place}"
+        return value_graph(proto)
 
 
 def visible(
@@ -65,30 +88,35 @@ def visible(
 ) -> Visible:
     """`plain` is the optimized graph of the model as it is. One session is opened for each name."""
     values = {digest: name for name, digest in plain.digests.items()}
+    quantized = {
+        (plain.digests[node.input[0]], plain.digests[node.input[1]])
+        for node in plain.proto.graph.node
+        if node.op_type == "QuantizeLinear"
+    }
+    stored = {tensor.name for tensor in proto.graph.initializer}
+    makers = {name: node for node in proto.graph.node for name in node.output}
     sights: dict[str, Sight] = {}
     for name in names:
-        looked_into = optimized(instrumented(proto, [name]), int8_kernels=int8_kernels)
-        sight = _sight(value_graph(looked_into), name, values)
+        graph = value_graph(optimized(instrumented(proto, [name]), int8_kernels=int8_kernels))
+        sight = _sight(graph, name, values)
+        if sight is None and stored.issuperset(makers[name].input[1:]):
+            sight = _quantizer_sight(graph, name, values, quantized)
         if sight is not None:
             sights[name] = sight
     unseen = {name: CHANGES_KERNELS for name in names if name not in sights}
-    return Visible(plain, sights, unseen)
+    return Visible(proto, plain, sights, unseen)
 
 
-def carried_over(known: Visible, plain: ValueGraph, names: Collection[str]) -> Visible | None:
+def carried_over(
+    known: Visible, proto: onnx.ModelProto, plain: ValueGraph, names: Collection[str]
+) -> Visible | None:
     """What can be seen in another model that is optimized alike; None where it is not."""
     same = _aligned(known.plain, plain)
     if same is None:
         return None
-    return Visible(
-        plain,
-        {
-            name: Sight(same[sight.origin], sight.layout)
-            for name, sight in known.sights.items()
-            if name in names
-        },
-        {name: why for name, why in known.unseen.items() if name in names},
-    )
+    sights = {n: replace(s, origin=same[s.origin]) for n, s in known.sights.items() if n in names}
+    unseen = {name: why for name, why in known.unseen.items() if name in names}
+    return Visible(proto, plain, sights, unseen)
 
 
 def _sight(graph: ValueGraph, name: str, values: Mapping[Digest, str]) -> Sight | None:
@@ -100,6 +128,19 @@ def _sight(graph: ValueGraph, name: str, values: Mapping[Digest, str]) -> Sight 
         layout.insert(0, maker)
         name = maker.input[0]
     return Sight(values[graph.digests[name]], tuple(layout))
+
+
+def _quantizer_sight(
+    graph: ValueGraph,
+    name: str,
+    values: Mapping[Digest, str],
+    quantized: Collection[tuple[Digest, Digest]],
+) -> Sight | None:
+    maker = graph.makers.get(name)
+    if maker is None or maker.op_type != "QuantizeLinear":
+        return None
+    before, scale = (graph.digests[given] for given in maker.input[:2])
+    return Sight(values[before], quantize=True) if (before, scale) in quantized else None
 
 
 def _aligned(one: ValueGraph, other: ValueGraph) -> dict[str, str] | None:
