@@ -169,36 +169,59 @@ def test_without_a_float_model_a_folded_relu_is_a_guess_that_is_told(
     net = residual()
     alone = Editor(net.save_quantized(tmp_path))
     applied = alone.apply([Off("conv.out")])
-    assert any("no float model says whether it replaced a ReLU" in note for note in applied.notes)
+    assert applied.notes == (
+        "No float model says whether the quantizer of conv.out, which clips negatives, replaced a "
+        "ReLU; one is put in its place",
+    )
     known = Editor(tmp_path / "quantized.onnx", net.save_float(tmp_path))
     x = np.random.default_rng(3).normal(0, 1, (5, 3, 5, 7)).astype(np.float32)
     assert np.array_equal(scores(applied.proto, x), scores(known.apply([Off("conv.out")]).proto, x))
 
 
-def clip_models(folder: Path, *, opset: int) -> tuple[Path, Path]:
+def clip_models(folder: Path, *, opset: int = 13) -> tuple[Path, Path]:
     """Conv and a Clip to [0, 6]; quantized, the quantizer does the Clip."""
     rng = np.random.default_rng(7)
     w, b = weights(4, 3, 3, 3) * 4, rng.normal(0, 1, 4).astype(np.float32)
     conv = helper.make_node("Conv", ["x", "w", "b"], ["c"], name="conv")
     parts = [constant("w", w), constant("b", b)]
-    ends = [constant("lo", np.float32(0)), constant("hi", np.float32(6))]
-    clip = helper.make_node("Clip", ["c", "lo", "hi"], ["y"], name="clip")
-    floats = saved(model([conv, clip], [*parts, *ends], opset=opset), folder, "float.onnx")
+    if opset < 11:
+        clip = helper.make_node("Clip", ["c"], ["y"], name="clip", min=0.0, max=6.0)
+    else:
+        parts += [constant("lo", np.float32(0)), constant("hi", np.float32(6))]
+        clip = helper.make_node("Clip", ["c", "lo", "hi"], ["y"], name="clip")
+    floats = saved(model([conv, clip], parts, opset=opset), folder, "float.onnx")
     tiny = TinyQdq((3, 5, 7))
     tiny.stored("w", np.clip(np.rint(w / 0.03), -128, 127).astype(np.int8), np.float32(0.03))
     tiny.constant("b", b)
     tiny.node("Conv", ["x", "w", "b"], "conv")
-    return floats, tiny.save(folder, tiny.quantize("conv", 6 / 255, 0, np.uint8), "q.onnx")
+    quant = tiny.save(folder, tiny.quantize("conv", 6 / 255, 0, np.uint8), "q.onnx")
+    proto = onnx.load(quant)
+    proto.opset_import[0].version = opset
+    return floats, saved(proto, folder, "q.onnx")
 
 
-def test_a_clip_comes_back_with_both_its_ends(tmp_path: Path, scores: Scores) -> None:
-    floats, quant = clip_models(tmp_path, opset=13)
+@pytest.mark.parametrize("opset", [10, 13])
+def test_a_clip_comes_back_with_both_its_ends(opset: int, tmp_path: Path, scores: Scores) -> None:
+    """An old opset keeps them as attributes."""
+    floats, quant = clip_models(tmp_path, opset=opset)
     editor = Editor(quant, floats)
     applied = editor.apply(ALL_OFF)
     assert "The Clip to [0, 6] that the quantizer of conv.out replaced is put back" in applied.notes
     x = np.random.default_rng(1).normal(0, 2, (3, 3, 5, 7)).astype(np.float32)
     assert np.array_equal(scores(applied.proto, x), scores(onnx.load(floats), x))
     assert scores(applied.proto, x).max() == 6
+
+
+def test_without_a_float_model_a_range_that_ends_at_six_is_taken_for_a_relu6(
+    tmp_path: Path, scores: Scores
+) -> None:
+    floats, quant = clip_models(tmp_path)
+    applied, known = (
+        editor.apply([Off("conv.out")]) for editor in (Editor(quant), Editor(quant, floats))
+    )
+    assert "replaced a Clip to [0, 6]; one is put in its place" in applied.notes[0]
+    x = np.random.default_rng(1).normal(0, 2, (3, 3, 5, 7)).astype(np.float32)
+    assert np.array_equal(scores(applied.proto, x), scores(known.proto, x))
 
 
 @pytest.mark.parametrize(
@@ -224,7 +247,7 @@ def test_letting_negatives_through_a_folded_relu_is_a_warning(
 
 
 def test_letting_more_through_a_clip_than_it_clips_to_is_a_warning(tmp_path: Path) -> None:
-    floats, quant = clip_models(tmp_path, opset=13)
+    floats, quant = clip_models(tmp_path)
     editor = Editor(quant, floats)
     (warning,) = editor.apply([SetScale("conv.out", factor=2.0)]).warnings
     assert warning.text == (

@@ -158,8 +158,8 @@ class Editor:
                 yield f"The {text} that the quantizer of {name} replaced is put back"
             else:
                 yield (
-                    f"The quantizer of {name} clips negatives; no float model says whether it "
-                    f"replaced a ReLU, and one is put in its place"
+                    f"No float model says whether the quantizer of {name}, which clips negatives, "
+                    f"replaced a {text}; one is put in its place"
                 )
 
     def _bias_notes(self, outcome: Outcome) -> Iterator[str]:

@@ -37,7 +37,7 @@ def folded_clips(
     """For each activation whose quantizer replaced some: what it replaced, in order.
 
     Where no float model says it, a quantizer that clips the negatives of the layer before it is
-    taken to have replaced a ReLU.
+    taken to have replaced a ReLU, or a ReLU6 if its range ends at 6.
     """
     found: dict[str, tuple[FoldedClip, ...]] = {}
     pairs = {} if pairing is None else pairing.by_name
@@ -45,14 +45,20 @@ def folded_clips(
         pair = pairs.get(tensor.name)
         if pair is None:
             if tensor.folded_relu:
-                name = f"{tensor.producer}.relu"
-                found[tensor.name] = (FoldedClip(name, "Relu", 0.0, np.inf, certain=False),)
+                found[tensor.name] = (_likely(tensor),)
         elif pair.through_relu and pairing and floats and float_graph:
             own = next((p.float_layer for p in pairing.layers if p.layer == pair.layer), None)
             path = _path_back(floats, pair.float_name, own)
             clips = [_clip(layer, float_graph) for layer in path if layer.op_type in _CLIPS]
             found[tensor.name] = tuple(reversed(clips))
     return found
+
+
+def _likely(tensor: QuantTensor) -> FoldedClip:
+    highest = float(tensor.params.representable_range[1].max())
+    if abs(highest - 6) <= float(tensor.params.step.max()) / 2:
+        return FoldedClip(f"{tensor.producer}.clip", "Clip", 0.0, 6.0, certain=False)
+    return FoldedClip(f"{tensor.producer}.relu", "Relu", 0.0, np.inf, certain=False)
 
 
 def _path_back(floats: Network, value: str, start: str | None) -> Iterator[Layer]:
