@@ -7,13 +7,20 @@ import pytest
 import quantscope
 
 PUBLIC = [
+    "Comparison",
     "Evaluation",
     "ImageSet",
     "Network",
     "PtqConfig",
     "QuantscopeError",
+    "Recipe",
+    "Sensitivity",
+    "WhatIf",
+    "apply",
     "bundled_models",
     "calibration_set",
+    "capture",
+    "compare",
     "evaluate",
     "kernel_gap",
     "kernel_map",
@@ -21,6 +28,8 @@ PUBLIC = [
     "paired",
     "quantize_model",
     "read_network",
+    "sensitivity",
+    "trace_value",
 ]
 ROOMS = ["arithmetic", "data", "edit", "model", "quantize", "report", "run", "study", "zoo"]
 

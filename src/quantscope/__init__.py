@@ -12,20 +12,41 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from quantscope.data import ImageSet, calibration_set, load
+    from quantscope.edit import Recipe, apply
     from quantscope.errors import QuantscopeError
     from quantscope.model import Network, read_network
     from quantscope.quantize import PtqConfig, quantize_model
-    from quantscope.run import Evaluation, evaluate, kernel_gap, kernel_map, paired
+    from quantscope.run import (
+        Comparison,
+        Evaluation,
+        WhatIf,
+        capture,
+        compare,
+        evaluate,
+        kernel_gap,
+        kernel_map,
+        paired,
+        trace_value,
+    )
+    from quantscope.study.sensitivity import sensitivity
+    from quantscope.study.sensitivity_results import Sensitivity
     from quantscope.zoo import bundled_models
 
 _ROOM_OF = {
+    "Comparison": "run",
     "Evaluation": "run",
     "ImageSet": "data",
     "Network": "model",
     "PtqConfig": "quantize",
     "QuantscopeError": "errors",
+    "Recipe": "edit",
+    "Sensitivity": "study.sensitivity_results",
+    "WhatIf": "run",
+    "apply": "edit",
     "bundled_models": "zoo",
     "calibration_set": "data",
+    "capture": "run",
+    "compare": "run",
     "evaluate": "run",
     "kernel_gap": "run",
     "kernel_map": "run",
@@ -33,16 +54,25 @@ _ROOM_OF = {
     "paired": "run",
     "quantize_model": "quantize",
     "read_network": "model",
+    "sensitivity": "study.sensitivity",
+    "trace_value": "run",
 }
 
 __all__ = [
+    "Comparison",
     "Evaluation",
     "ImageSet",
     "Network",
     "PtqConfig",
     "QuantscopeError",
+    "Recipe",
+    "Sensitivity",
+    "WhatIf",
+    "apply",
     "bundled_models",
     "calibration_set",
+    "capture",
+    "compare",
     "evaluate",
     "kernel_gap",
     "kernel_map",
@@ -50,6 +80,8 @@ __all__ = [
     "paired",
     "quantize_model",
     "read_network",
+    "sensitivity",
+    "trace_value",
 ]
 
 
