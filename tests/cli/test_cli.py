@@ -34,7 +34,7 @@ def refused(*arguments: object, **environment: str) -> str:
 
 COMMANDS = [
     *(("evaluate",), ("inspect",), ("graph",), ("compare",), ("trace",), ("accumulators",)),
-    *(("capture",), ("sensitivity",), ("quantize",), ("study",), ("play",)),
+    *(("capture",), ("sensitivity",), ("whatif",), ("quantize",), ("study",), ("play",)),
     *(("import-keras",), ("data", "fetch"), ("data", "info")),
 ]
 

@@ -19,6 +19,7 @@ from quantscope.cli import (
     sensitivity,
     study,
     trace,
+    whatif,
 )
 from quantscope.cli.console import messages
 from quantscope.errors import QuantscopeError
@@ -40,6 +41,7 @@ app.command("graph")(graph.command)
 app.command("compare")(compare.command)
 app.command("capture")(capture.command)
 app.command("sensitivity")(sensitivity.command)
+app.command("whatif")(whatif.command)
 app.command("trace")(trace.command)
 app.command("accumulators")(accumulators.command)
 app.command("quantize")(quantize.command)
