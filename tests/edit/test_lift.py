@@ -105,6 +105,8 @@ def test_a_lifted_matmul_gives_the_specifications_integers() -> None:
         ("QLinearSigmoid", "x xs xz ss sz", {}),
         ("QLinearLeakyRelu", "x xs xz ys yz", {"alpha": 0.1}),
         ("QLinearConcat", "ys yz x xs xz c cs cz", {"axis": 1}),
+        ("QLinearSoftmax", "x xs xz ss sz", {"axis": -1, "opset": 11}),
+        ("QLinearSoftmax", "x xs xz ss sz", {"axis": 1, "opset": 13}),
     ],
 )
 def test_lifted_microsoft_operators_agree_with_onnxruntimes(
@@ -115,6 +117,17 @@ def test_lifted_microsoft_operators_agree_with_onnxruntimes(
     constants = {k: v for k, v in constants.items() if k in inputs.split()}
     ours, kernel = lifted_and_original(op, inputs, constants, domain="com.microsoft", **attributes)
     assert np.abs(ours.astype(int) - kernel.astype(int)).max() <= 1
+
+
+def test_a_softmax_of_many_axes_stays_as_it_is() -> None:
+    """Up to opset 12 axis 1 meant all axes from there on, which today's Softmax cannot state."""
+    inputs = ["x", "xs", "xz", "ss", "sz"]
+    node = helper.make_node(
+        "QLinearSoftmax", inputs, ["y"], domain="com.microsoft", axis=1, opset=11
+    )
+    constants = {**XS, "ss": f32(1 / 256), "sz": np.uint8(0)}
+    model = single_node(node, constants, X, TensorProto.UINT8)
+    assert list(lift_to_qdq(model).graph.node) == [node]
 
 
 def test_a_lifted_gemm_agrees_with_onnxruntimes() -> None:
