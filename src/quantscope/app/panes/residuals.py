@@ -54,7 +54,7 @@ def _join(session: Session, residual: Residual, selection: Selection) -> str:
     )
     cells = table(head, _branches(session, residual, row), right=(1, 2, 3, 4))
     return (
-        f'<section class="qs-card"><div class="qs-heading"><h2>{name}</h2>'
+        f'<section class="qs-card qs-join"><div class="qs-heading"><h2>{name}</h2>'
         f"<span>{safe(residual.op_type)}</span>{_sum_facts(residual, row)}</div>{cells}"
         f'<p class="qs-reading">{_sentence(residual)}</p></section>'
     )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 TAB = "Trace"
 _TERMS = 24
+_HOW = "Click a value or use the arrow keys. Layers are selected on the left, images under Images."
 
 
 class Tracer:
@@ -43,7 +44,8 @@ class Tracer:
         self.refresh()
         return mo.Html(
             '<div class="qs-trace" data-testid="trace">'
-            f'<div class="qs-card">{self.views["map"]}</div>{self.views["text"]}</div>'
+            f'<div class="qs-card">{self.views["map"]}{line(_HOW, kind="qs-faint")}</div>'
+            f"{self.views['text']}</div>"
         )
 
     def refresh(self) -> None:
@@ -60,6 +62,7 @@ class Tracer:
         if about == self._about:
             return
         self._about = about
+        self.text.html = self.text.html or line("Being taken apart…", kind="qs-faint")
         self.text.busy = True
         images = found.images.select(np.array([row]))
         mo.Thread(target=self._read, args=(session, selection, images, about), daemon=True).start()

@@ -31,7 +31,7 @@ function render({ model, el }) {
     const context = canvas.getContext("2d");
     const image = context.createImageData(canvas.width, canvas.height);
     rows().flat().forEach((value, at) => {
-      const share = (value - low) / Math.max(high - low, 1);
+      const share = Math.min(Math.max((value - low) / Math.max(high - low, 1), 0), 1);
       image.data.set([255 * share ** 1.6, 40 + 190 * share, 90 + 120 * Math.sqrt(share) * (1 - 0.6 * share), 255], 4 * at);
     });
     context.putImageData(image, 0, 0);
@@ -48,7 +48,7 @@ function render({ model, el }) {
     mark.hidden = !height;
     mark.style.cssText = `left:${(100 * x) / width}%;top:${(100 * y) / height}%;width:${100 / width}%;height:${100 / height}%`;
     const value = rows()[y]?.[x];
-    said.textContent = value === undefined ? "" : `channel ${c}, row ${y}, column ${x}: ${value}`;
+    said.textContent = value === undefined ? "" : `channel ${c}, row ${y}, column ${x}: ${String(value).replace("-", "−")}`;
   }
 
   canvas.addEventListener("click", (event) => {
@@ -67,7 +67,9 @@ function render({ model, el }) {
   for (const input of [slider, number]) {
     input.addEventListener("change", () => put([Number(input.value), ...model.get("place").slice(1)]));
   }
-  const watched = { "change:values": draw, "change:place": show, "change:channels": draw, "change:title": draw };
+  const watched = { "change:values": draw, "change:place": show, "change:channels": draw, "change:title": draw,
+    // Traits that are sent together arrive one by one.
+    "change:low": draw, "change:high": draw };
   for (const [name, what] of Object.entries(watched)) model.on(name, what);
   draw();
   return () => { for (const [name, what] of Object.entries(watched)) model.off(name, what); };

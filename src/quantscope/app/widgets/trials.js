@@ -5,7 +5,8 @@ function render({ model, el }) {
   const body = element("tbody");
   const root = element("div", { class: "qs-trials", "data-testid": "trials" },
     element("table", {}, element("thead", {}, head), body));
-  el.append(root);
+  const none = element("p", { class: "none", text: "What is tried is listed here, with its accuracies; each model can be opened." });
+  el.append(root, none);
 
   function sorted(rows) {
     if (by === null) return rows;
@@ -21,6 +22,7 @@ function render({ model, el }) {
     const columns = model.get("columns");
     const rows = model.get("rows");
     root.hidden = rows.length === 0;
+    none.hidden = rows.length > 0;
     head.replaceChildren(...columns.map((column, place) => element("th", {
       class: column.right ? "right" : null, "aria-sort": by === place ? (down ? "descending" : "ascending") : null },
       element("button", { type: "button", text: column.label, "data-word": column.word,
