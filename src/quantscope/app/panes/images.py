@@ -192,7 +192,8 @@ def _column(which: str, evaluation: Evaluation, row: int, names: list[str], labe
     )
     verdict = "" if best[0] == label else ' <span class="qs-bad">wrong</span>'
     return (
-        f'<div class="qs-of-{which}" data-testid="prediction-{which}"><h4>{word(which, _NAMES[which])}{verdict}</h4>'
+        f'<div class="qs-of-{which}" data-testid="prediction-{which}">'
+        f"<h4>{word(which, _NAMES[which])}{verdict}</h4>"
         f'<table class="qs-shares">{lines}</table></div>'
     )
 
