@@ -1,6 +1,7 @@
 """Two quantized versions of one float network, matched through what they stand for."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from tiny_qdq import images_of
 
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
+from quantscope.report.compare_html import _versions
 from quantscope.report.compare_with_text import side_by_side_lines, side_by_side_tables
 from quantscope.run.compare import compare
 from quantscope.run.compare_with import SideBySide, compare_with
@@ -159,6 +161,18 @@ def test_the_table_shows_parameters_error_and_change(versions: SideBySide) -> No
     assert " … " in constants.column("1: parameters")[0]
     text = "\n".join(side_by_side_lines(versions, 120))
     assert "1: model" in text and "4 images of cifar10-test-sample" in text
+
+
+def test_the_page_lists_what_matches_and_what_only_one_has(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    other = without_branch(files, tmp_path)
+    found = compare_with(files[0], other, PICTURES, float_model=files[1])
+    text = "".join(_versions(found.first, found.second, None, None, found))
+    shown = re.findall(r"<tr[^>]*><t[hd][^>]*>([a-z]+(?:\.[a-z]+)?)<", text)
+    assert {"x", "conv.out", "add.out", "conv.weight"} <= set(shown)
+    assert "branch.out" not in shown
+    assert "<li>A: branch.out: other.onnx does not quantize branch</li>" in text
 
 
 def test_bad_pairs_are_refused_in_one_line(

@@ -66,6 +66,7 @@ def command(
     from quantscope.data import load
     from quantscope.errors import BadConfigError
     from quantscope.files import check_output, write_whole
+    from quantscope.report.compare_with_text import side_by_side_lines
     from quantscope.run.compare import compare
     from quantscope.run.compare_with import compare_with
 
@@ -82,15 +83,14 @@ def command(
         "float_model": float_model,
     }
     with progress_bar() as progress:
-        result: Comparison | SideBySide
+        versions: SideBySide | None = None
         if other is None:
-            result = first = compare(model, chosen, progress=progress, **settings)
-            second = None
+            first = compare(model, chosen, progress=progress, **settings)
         else:
-            result = compare_with(
+            versions = compare_with(
                 model, other, chosen, other_float_model=other_float, progress=progress, **settings
             )
-            first, second = result.first, result.second
+            first = versions.first
         if html is not None:
             from quantscope.report.compare_report import comparison_report
 
@@ -99,7 +99,7 @@ def command(
                 model,
                 chosen,
                 float_model=float_model,
-                other=second,
+                versions=versions,
                 other_model=other,
                 other_float_model=other_float,
                 int8_kernels=int8_kernels,
@@ -107,23 +107,14 @@ def command(
             )
             write_whole(html, page.encode())
     if as_json:
-        emit_json(result.to_dict())
+        emit_json((versions or first).to_dict())
         return
     width = console.width if console.is_terminal else None
-    for line in _text(result, width):
+    text = lines(first, width) if versions is None else side_by_side_lines(versions, width)
+    for line in text:
         console.print(line, markup=False)
     if html is not None:
         console.print(f"\nWrote {html}", markup=False)
-
-
-def _text(result: "Comparison | SideBySide", width: int | None) -> Iterator[str]:
-    from quantscope.report.compare_with_text import side_by_side_lines
-    from quantscope.run.compare_with import SideBySide
-
-    if isinstance(result, SideBySide):
-        yield from side_by_side_lines(result, width)
-    else:
-        yield from lines(result, width)
 
 
 def lines(result: "Comparison", width: int | None = None) -> Iterator[str]:

@@ -23,6 +23,7 @@ from quantscope.report.style import ThemeName, signed, svg_bytes
 from quantscope.report.wording import printable
 from quantscope.run.compare_reading import flagged, reading
 from quantscope.run.compare_results import Comparison, TensorComparison
+from quantscope.run.compare_with import SideBySide
 from quantscope.run.evaluate import PairedDelta
 from quantscope.run.histogram_results import Histogram, Histograms
 
@@ -56,6 +57,7 @@ def comparison_html(
     other: Comparison | None = None,
     other_network: Network | None = None,
     histograms: Histograms | None = None,
+    versions: SideBySide | None = None,
 ) -> str:
     """One file that works offline, light or dark as the reader's system is.
 
@@ -63,8 +65,10 @@ def comparison_html(
     float weights beside them; `accuracy` (the quantized model's evaluation minus the float one's)
     what happened to the classes. `other` is a second quantized model against the same float one,
     `other_network` its network, for the parameters side by side. Each of `histograms` is drawn, so
-    give a few.
+    give a few. `versions` gives `other`, which of the tensors match, and why the rest do not.
     """
+    if versions is not None:
+        other = versions.second
     title = f"{comparison.model} against {comparison.float_model}"
     if other is not None:
         title = f"{comparison.model} and {other.model} against {comparison.float_model}"
@@ -78,7 +82,7 @@ def comparison_html(
         _figures(_along(comparison, network, pairing, other)),
         _channels(comparison, network),
         _values(histograms),
-        *([] if other is None else [side_by_side((comparison, other), (network, other_network))]),
+        *([] if other is None else _versions(comparison, other, network, other_network, versions)),
         *comparison_tables(comparison),
         *([] if accuracy is None else ["<h2>Classes</h2>", _figures(_classes(accuracy))]),
         *_missing(comparison),
@@ -246,6 +250,27 @@ def _channel_picture(tensor: TensorComparison, network: Network | None) -> Pictu
         lambda theme: channel_error(tensor, params=params, theme=theme),
         f"The channels of {tensor.name}.",
     )
+
+
+def _versions(
+    comparison: Comparison,
+    other: Comparison,
+    network: Network | None,
+    other_network: Network | None,
+    versions: SideBySide | None,
+) -> Iterator[str]:
+    matched = None
+    if versions is not None:
+        both = [(row.first.error, row.second.error) for row in versions.rows]
+        matched = [(a, b) for a, b in both if a is not None and b is not None]
+    yield side_by_side((comparison, other), (network, other_network), matched)
+    if versions is not None and versions.only_in_one:
+        lines = "".join(
+            f"<li>{'A' if each.version == 'first' else 'B'}: {_text(each.tensor.name)}: "
+            f"{_text(each.reason)}</li>"
+            for each in versions.only_in_one
+        )
+        yield f"<details><summary>In one version only</summary><ul>{lines}</ul></details>"
 
 
 def _values(histograms: Histograms | None) -> str:

@@ -12,7 +12,7 @@ from quantscope.report.compare_html import comparison_html
 from quantscope.run.classifier import TORCH_SUFFIXES
 from quantscope.run.compare_reading import flagged
 from quantscope.run.compare_results import Comparison
-from quantscope.run.compare_with import float_models
+from quantscope.run.compare_with import SideBySide, float_models
 from quantscope.run.evaluate import PairedDelta, evaluate, paired
 from quantscope.run.histograms import histograms
 from quantscope.zoo import find_model
@@ -26,13 +26,13 @@ def comparison_report(
     images: ImageSet,
     *,
     float_model: str | Path | None = None,
-    other: Comparison | None = None,
+    versions: SideBySide | None = None,
     other_model: str | Path | None = None,
     other_float_model: str | Path | None = None,
     int8_kernels: bool | None = None,
     progress: Progress = silent,
 ) -> str:
-    """The page of a comparison of `model` on `images`; models as given to `compare_with`.
+    """The page of a comparison of `model` on `images`; `versions` and models as of `compare_with`.
 
     It also evaluates the model and its float one, and counts the values of the tensors that stand
     out (of ONNX files).
@@ -56,8 +56,8 @@ def comparison_report(
         network=network,
         pairing=pairing,
         accuracy=_accuracy(network.path, original, images, settings),
-        other=other,
-        other_network=networks[1] if other is not None else None,
+        other_network=networks[1] if versions is not None else None,
+        versions=versions,
         histograms=values,
     )
 

@@ -71,9 +71,14 @@ def comparison_tables(comparison: Comparison) -> Iterator[str]:
 
 
 def side_by_side(
-    pair: tuple[Comparison, Comparison], networks: tuple[Network | None, Network | None]
+    pair: tuple[Comparison, Comparison],
+    networks: tuple[Network | None, Network | None],
+    matched: Sequence[tuple[TensorComparison, TensorComparison]] | None = None,
 ) -> str:
-    """A and B, tensor by tensor, with parameters where the network is given."""
+    """A and B, tensor by tensor, with parameters where the network is given.
+
+    `matched` are those that stand for one another, where that is known better than by their names.
+    """
     columns = [Column("tensor", "in A", is_text=True)]
     columns += [Column(f"SQNR {x}", "dB", "Of the network up to here") for x in "AB"]
     columns += [Column("B − A", "dB", "Difference of the SQNRs")]
@@ -84,7 +89,7 @@ def side_by_side(
         for x, network in zip("AB", networks, strict=True)
         if network is not None
     ]
-    matched = list(_matched(*pair))
+    matched = list(_matched(*pair)) if matched is None else matched
     rows = [
         Row([Cell(mine.name), *_both(mine, found), *_parameters((mine, found), networks)])
         for mine, found in matched
