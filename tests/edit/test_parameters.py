@@ -16,6 +16,7 @@ from quantscope.edit import (
     Editor,
     Off,
     On,
+    SetInteger,
     SetRange,
     SetScale,
     SetZeroPoint,
@@ -170,6 +171,24 @@ def test_unsigned_weights_take_any_range(quantized: Callable[..., Path]) -> None
     editor = Editor(quantized(activations="uint8", weights="uint8", per_channel=False))
     after = change(editor.apply([SetRange("stem.weight", -0.01, 0.05)]), "stem.weight").after
     assert after == params_from_range(-0.01, 0.05, "uint8")
+
+
+def test_weights_that_were_not_plainly_rounded_are_told(int8: Editor, tmp_path: Path) -> None:
+    """Learned rounding, or an edit: what it gained is lost in the channels that move."""
+    path = tmp_path / "learned.onnx"
+    int8.apply([SetInteger("head.weight", (0, 0), 99), SetInteger("head.weight", (1, 0), 99)]).save(
+        path
+    )
+    editor = Editor(path)
+    scales = editor.network.tensor("head.weight").params.scale.astype(float)
+    scales[0] *= 2
+    applied = editor.apply([SetScale("head.weight", tuple(scales))])
+    assert applied.notes == (
+        "2 integers of head.weight are not the nearest to its float values in the file; "
+        "where the parameters move, they are now",
+    )
+    now = constant(applied.proto, "head.weight_quantized")
+    assert now[0, 0] != 99 and now[1, 0] == 99
 
 
 def test_a_weights_new_zero_point_moves_its_integers(int8: Editor) -> None:

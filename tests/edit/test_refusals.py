@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import helper
+from tiny_onnx import constant, model, saved, value
 from tiny_qdq import TinyQdq
 
 from quantscope.edit import (
@@ -12,6 +14,7 @@ from quantscope.edit import (
     Editor,
     FlipBit,
     Off,
+    OffRole,
     On,
     SetChannel,
     SetInteger,
@@ -189,6 +192,29 @@ def test_a_layer_with_nothing_quantized_cannot_go_off(tmp_path: Path) -> None:
     assert str(refused.value) == (
         "Layer 'relu' of tiny.onnx has no quantized weight, bias or output"
     )
+
+
+def test_weights_packed_for_one_operator_are_left_alone(tmp_path: Path) -> None:
+    multiply = helper.make_node(
+        "MatMulNBits",
+        ["x", "wq", "s"],
+        ["y"],
+        name="multiply",
+        domain="com.microsoft",
+        **{"K": 32, "N": 4, "bits": 4, "block_size": 32},
+    )
+    packed = np.arange(64, dtype=np.uint8).reshape(4, 1, 16)
+    parts = [constant("wq", packed), constant("s", np.full(4, 0.1, np.float32))]
+    proto = model([multiply], parts, inputs=[value("x", ["N", 32])])
+    editor = Editor(saved(proto, tmp_path))
+    with pytest.raises(QuantscopeError) as refused:
+        editor.apply([SetScale("multiply.weight", factor=2.0)])
+    assert str(refused.value) == (
+        "multiply.weight cannot be edited: MatMulNBits 'multiply' computes with its integers and "
+        "has no form in QDQ"
+    )
+    assert not editor.lifted
+    assert editor.apply([OffRole("weights")]).changes == ()
 
 
 def test_a_float_model_has_nothing_to_edit() -> None:

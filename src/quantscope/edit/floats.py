@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quantscope.arithmetic.affine import quantize
 from quantscope.edit.wiring import Graph
 from quantscope.model import Pairing, QuantTensor
 
@@ -24,6 +25,7 @@ class FloatValues:
         self._float_model = None if pairing is None else pairing.float_model
         self._known: dict[str, Array] = {}
         self._dequantized: set[str] = set()
+        self._unrounded: dict[str, int] = {}
 
     def of(self, tensor: QuantTensor) -> Array:
         return self.named(tensor.name, tensor.values, tensor.float_name)
@@ -41,6 +43,13 @@ class FloatValues:
             found.setflags(write=False)
             self._known[name] = found
         return self._known[name]
+
+    def unrounded(self, tensor: QuantTensor) -> int:
+        """How many of its stored integers are not the float values rounded to the nearest."""
+        if tensor.name not in self._unrounded:
+            nearest = quantize(self.of(tensor), tensor.params)
+            self._unrounded[tensor.name] = int(np.count_nonzero(nearest != tensor.integers()))
+        return self._unrounded[tensor.name]
 
     def notes(self, names: Iterator[str]) -> Iterator[str]:
         """One line about those of `names` whose float values are not known."""

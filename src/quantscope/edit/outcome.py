@@ -70,6 +70,11 @@ def _outcome(
     new = old
     if params != tensor.params:
         new = rounded_anew(old, tensor.params, params, floats.of(tensor))
+        if others := floats.unrounded(tensor):
+            notes.append(
+                f"{others} integers of {tensor.name} are not the nearest to its float values in "
+                "the file; where the parameters move, they are now"
+            )
     if tensor.name in plan.integers:
         axis = channel_axis(network, tensor)
         edits = plan.integers[tensor.name]
