@@ -138,3 +138,13 @@ def test_all_images_says_how_to_get_them(open_page: OpenPage, tmp_path: Path) ->
         page.get_by_test_id("job-start").click()
         expect(page.get_by_test_id("job-error")).to_contain_text("quantscope data fetch")
         expect(page.get_by_test_id("image-count")).to_have_text("1,000")
+
+
+def test_measuring_can_be_stopped_and_goes_on(open_page: OpenPage) -> None:
+    with playing("resnet8-uint8") as address:
+        page = open_page(address)
+        page.get_by_test_id("job-stop").click()
+        expect(page.get_by_test_id("job-start")).to_have_text("go on measuring")
+        assert page.get_by_test_id("image-count").inner_text() != "1,000"
+        page.get_by_test_id("job-start").click()
+        settled(page)

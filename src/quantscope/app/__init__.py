@@ -5,16 +5,23 @@ How it is put together
   in a grid by their names; `launch.py` starts it for `quantscope play`.
 - `opened.py` is the model pair, `session.py` all that was found out about it (each result computed
   once, kept while bounded, shared by all pages of the process). Neither knows marimo.
-- `page.py` is one browser page: widgets, selection, edits in force, the worker. Its `set_*` are
-  marimo's setters; whatever reads `get_*` in the notebook runs again when they are called.
+- `page.py` is one browser page: widgets, selection, edits in force, the worker. It has marimo's
+  setters; whatever reads the `get_*` of the notebook runs again when one of them is called.
 - `widgets/` are our anywidgets: one Python file and one JS file each, created once per page.
-- `panes/` are functions from a session and a selection to `mo.Html`; `words.py` explains terms.
+- `panes/` is what the tabs show; `painter.py` draws their figures in a thread, into one gallery.
+- `words.py` has a sentence for each term.
 
 How a pane is added
-1. `panes/NAME.py` with `show(session, selection, *, theme) -> mo.Html`. Everything slow goes
-   through `session.result(key, make)` or, if it takes more than a second, through
-   `page.start(what, work)`, which runs it in a thread with a progress bar and a stop button.
-2. A cell `pane_NAME` in `playground.py` that begins with `mo.stop(get_tab() != "NAME")` and calls
-   it, and the name in `TABS` of `page.py`. Widgets of the pane are made in a cell of their own.
-3. A sentence in `words.py` for each new term, used as `word("term")` in the pane's HTML.
+1. `panes/NAME.py` with `show(session, selection) -> mo.Html` and, for figures, `wanted(session,
+   ...) -> list[Wanted]`. Results come from `session` (`comparison`, `accuracies`, `histogram`, ...)
+   or through `session.result(key, make)`, which computes once. A pane with widgets of its own is a
+   class that makes them, is created by `Page`, and follows `page.refresh`.
+2. What may take more than a second runs in a `Worker` with a `Job`: progress, a stop button, and
+   `news` called in a thread whose setters reach the page.
+3. A cell `pane_NAME` in `playground.py` that begins with `mo.stop(get_tab() != "NAME")`, and the
+   name in `TABS` of `page.py`. Pictures: `page.paint(wanted)` there, and the name in `pictures`.
+4. Names that select: `parts.select_button(selection, text)`; terms: `word("term")`.
+
+The selection is `get_selection() or page.selection`; to set it, `page.select(...)`. Edits in force
+are `get_edits()` and `page.set_edits(...)`; what they do, the answers of `page.bench`.
 """

@@ -28,7 +28,7 @@ from quantscope.app.session import Session, session_for
 from quantscope.app.widgets import Chrome, EditStrip, Gallery, Graph, Job, Opener, Table, Tabs
 from quantscope.app.widgets.graph import drawing_of
 from quantscope.app.words import WORDS
-from quantscope.app.worker import Worker
+from quantscope.app.worker import Work, Worker, mistake
 from quantscope.errors import QuantscopeError
 from quantscope.progress import Progress
 
@@ -67,6 +67,7 @@ class Page:
         self.tabs = Tabs(names=list(TABS), tab=TABS[0])
         self.job = Job()
         self.worker = Worker(self.job, self.refresh)
+        self._next: Work = self._measure
         self.strip = EditStrip()
         self.gallery = Gallery()
         self.painter = Painter(self.gallery)
@@ -197,7 +198,7 @@ class Page:
         if message.get("do") == "stop":
             self.worker.stop()
         elif message.get("do") == "start" and not self.job.running:
-            self.worker.start(self._measure_all)
+            self.worker.start(self._next)
 
     def _open(self, model: str, float_model: str) -> None:
         try:
@@ -206,9 +207,10 @@ class Page:
                 Path(float_model).expanduser() if float_model else None,
             )
             self._show(opened, fitting(self.selection, opened.network))
-        except QuantscopeError as error:
+        except Exception as error:
+            line = str(error) if isinstance(error, QuantscopeError) else mistake(error)
             with self.opener.hold_sync():
-                self.opener.busy, self.opener.error = False, str(error)
+                self.opener.busy, self.opener.error = False, line
             return
         self.opener.opened += 1
         self._set.model(lambda count: count + 1)
@@ -231,17 +233,16 @@ class Page:
 
     def _measure(self, progress: Progress) -> Iterator[None]:
         session = self.session
-        self.job.offer = ""
+        self._next, self.job.offer = self._measure, "go on measuring"
         yield from session.measure(session.quick, progress)
         yield from session.compare(session.quick, progress)
         yield from session.count_values(session.quick, progress)
         yield from session.measure(session.sample, progress)
         yield from session.compare(session.sample, progress)
         yield from session.switch_layers(session.quick, progress)
-        self.job.offer = "all 10,000 images"
+        self._next, self.job.offer = self._measure_all, "all 10,000 images"
 
     def _measure_all(self, progress: Progress) -> Iterator[None]:
-        self.job.offer = "all 10,000 images"
         yield from self.session.measure(self.session.full, progress)
         self.job.offer = ""
 

@@ -1,7 +1,5 @@
 """Figures are drawn in a thread, the latest wanted first: a click never waits for a picture."""
 
-import sys
-import traceback
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from threading import Condition, Thread
@@ -12,6 +10,7 @@ from matplotlib.figure import Figure
 from quantscope.app.pictures import HALF, Picture, picture_of
 from quantscope.app.session import Session
 from quantscope.app.widgets.gallery import Gallery
+from quantscope.app.worker import mistake
 from quantscope.errors import QuantscopeError
 
 
@@ -84,9 +83,7 @@ def _painted(session: Session, wanted: Wanted) -> dict[str, Any]:
     except QuantscopeError as error:
         return {**_card(wanted, None), "error": str(error)}
     except Exception as error:
-        traceback.print_exc(file=sys.__stderr__)
-        text = f"This could not be drawn, and it is a mistake in quantscope: {error!r}"
-        return {**_card(wanted, None), "error": text}
+        return {**_card(wanted, None), "error": mistake(error)}
 
 
 def _card(wanted: Wanted, found: Picture | None) -> dict[str, Any]:

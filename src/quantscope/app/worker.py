@@ -54,9 +54,7 @@ class Worker:
         except QuantscopeError as found:
             error = str(found)
         except Exception as found:
-            # A page that goes on working beats a thread that dies unseen.
-            error = f"This did not work, and it is a mistake in quantscope: {found!r}"
-            traceback.print_exc(file=sys.__stderr__)
+            error = mistake(found)
         if stop is self._stop:
             with self.job.hold_sync():
                 self.job.running, self.job.error = False, error
@@ -77,3 +75,12 @@ class Worker:
                 self.job.what, self.job.done, self.job.total = what, done, total
 
         return progress
+
+
+def mistake(error: Exception) -> str:
+    """A line for what should not happen: a page that goes on beats a thread that dies unseen.
+
+    The traceback goes to the terminal, for whoever mends it.
+    """
+    traceback.print_exception(error, file=sys.__stderr__)
+    return f"This did not work, and it is a mistake in quantscope: {error!r}"

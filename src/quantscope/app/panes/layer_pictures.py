@@ -67,8 +67,8 @@ def _weights(session: Session, weight: QuantTensor, theme: ThemeName) -> Iterato
         ("weights", weight.name, theme),
         f"{weight.name}: float, int8 and uint8",
         lambda: weight_histograms(session.weight_histogram(weight), theme=theme),
-        width=WHOLE,
-        height=2.4,
+        width=8.4,
+        height=2.6,
     )
     yield Wanted(
         ("heatmap", weight.name, theme),
