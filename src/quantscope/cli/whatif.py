@@ -88,7 +88,7 @@ def command(
 
     Example: quantscope whatif resnet8-int8 --set stack2.conv1.out.scale=x2 -o edited.onnx
 
-    Example: quantscope whatif resnet8-uint8 --recipe break-a-folded-relu
+    Example: quantscope whatif resnet8-int8 --recipe break-a-folded-relu
     """
     from quantscope.data import load
     from quantscope.edit import Recipe
@@ -279,7 +279,7 @@ def _sqnr(sqnr: "DownstreamSqnr", width: int | None) -> Iterator[str]:
                 printable(name),
                 _decibels(before),
                 _decibels(after),
-                "" if before is None or after is None else f"{after - before:+.1f}",
+                "" if before is None or after is None else f"{after - before:+.2f}",
             )
             for name, before, after in known
         )
