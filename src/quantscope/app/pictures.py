@@ -66,7 +66,10 @@ def _taken_out(figure: Figure) -> tuple[str, str]:
         figure.suptitle("")
     elif figure.axes:
         title = figure.axes[0].get_title(loc="left")
-        figure.axes[0].set_title("", loc="left")
+        # A legend outside the layout counts on the title's line; a blank keeps it.
+        legends = (axes.get_legend() for axes in figure.axes)
+        needed = any(found is not None and not found.get_in_layout() for found in legends)
+        figure.axes[0].set_title(" " if needed else "", loc="left")
     caption = " ".join(figure.get_supxlabel().split())
     if caption:
         figure.supxlabel("")
