@@ -16,8 +16,9 @@ from quantscope.model.pairing import Pairing, TensorPair
 from quantscope.run.compare_graph import Detail
 from quantscope.run.compare_sources import NoSourcesError
 from quantscope.run.torch_probes import Measurement, TorchProbe, channel_axis, stacked
-from quantscope.run.torch_programs import Program, Values, float_scores, run_nodes
+from quantscope.run.torch_programs import Program, Values, call, float_scores, run_nodes
 from quantscope.run.torch_quantizers import ProgramQuantizer, quantizer_of
+from quantscope.run.torch_schedule import Action, Side, schedule
 from quantscope.run.torch_sources import Leaf, Pieces, Regions, Variants, is_clip, pieces
 
 if TYPE_CHECKING:
@@ -84,22 +85,28 @@ class PairedPrograms:
             name: quantizer_of(network.tensor(name), side.nodes, side.constants, outputs)
             for name in self._pairs
         }
-        self._plain = {
-            name: quantizer
-            for quantizer in self._quantizers.values()
-            if quantizer.is_plain
-            for name in quantizer.tensor.integer_names
-        }
-        self._skipped = {name for q in self._plain.values() for name in q.dequantized}
         self.probes, self.unseen = self._probes()
+        self._actions = schedule(
+            self.floats.nodes,
+            side.nodes,
+            self.probes,
+            {
+                name: quantizer
+                for quantizer in self._quantizers.values()
+                if quantizer.is_plain
+                for name in quantizer.tensor.integer_names
+            },
+            keep={("floats", self.floats.output), ("quantized", side.output)},
+        )
         self._as_stated = False
 
     def _probes(self) -> tuple[list[TorchProbe], dict[str, str]]:
         leaves: dict[str, Leaf] = {}
         for name, pair in self._pairs.items():
             tensor = self._quantizers[name].tensor
-            leaf = Leaf(name, pair.float_name, pair.reshaped)
-            leaves |= dict.fromkeys((*tensor.dequantized_names, *tensor.integer_names), leaf)
+            if tensor.dequantized_names:
+                leaf = Leaf(name, tensor.dequantized_names[0], pair.float_name, pair.reshaped)
+                leaves |= dict.fromkeys((*tensor.dequantized_names, *tensor.integer_names), leaf)
         probes, unseen = [], {}
         for name, pair in self._pairs.items():
             quantizer = self._quantizers[name]
@@ -165,78 +172,73 @@ class PairedPrograms:
     def _run(self, rows: Array, *, as_stated: bool) -> BatchResult:
         import torch
 
+        floats, quantized = self.floats.start(rows), self.quantized.start(rows)
+        result = _Batch(Variants(floats, quantized, self.floats.program.name), self.detail)
         with torch.inference_mode():
-            floats = self._run_floats(rows, as_stated)
-            quantized, before = self._run_quantized(rows, as_stated)
-            variants = Variants(floats, quantized, self.floats.program.name)
-            names: dict[str, tuple[str, ...]] = {}
-            statistics, shapes = {}, {}
-            for probe in self.probes:
-                name = probe.pair.name
-                measured = Measurement(probe, floats, quantized[name], self.detail)
-                found = measured.rows(variants, before.get(name))
-                names[name], statistics[name] = tuple(found), stacked(found)
-                shapes[name] = np.array(measured.f.shape)
-        return BatchResult(
-            float_scores=float_scores(floats[self.floats.output], self.floats.program.name),
-            quantized_scores=float_scores(quantized[""], self.quantized.program.name),
-            rows=names,
-            statistics=statistics,
-            shapes=shapes,
-        )
+            if as_stated:
+                _run_as_stated(self.floats, floats)
+                _run_as_stated(self.quantized, quantized)
+                for probe in self.probes:
+                    result.measure(probe)
+            else:
+                for action in self._actions:
+                    result.act(action)
+            return BatchResult(
+                float_scores=float_scores(floats[self.floats.output], self.floats.program.name),
+                quantized_scores=float_scores(
+                    quantized[self.quantized.output], self.quantized.program.name
+                ),
+                rows=result.rows,
+                statistics=result.statistics,
+                shapes=result.shapes,
+            )
 
-    def _run_floats(self, rows: Array, as_stated: bool) -> Values:
-        values = self.floats.start(rows)
-        kept = _Kept(set(self.floats.nodes)) if as_stated else None
-        nodes, name = list(self.floats.nodes.values()), self.floats.program.name
-        run_nodes(nodes, values, model=name, watch=kept, protect=not as_stated)
-        return values if kept is None else {**values, **kept.values}
 
-    def _run_quantized(self, rows: Array, as_stated: bool) -> tuple[Values, Values]:
-        """What each quantizer gave, by tensor ("" is the output), and what it was given."""
-        side = self.quantized
-        values = side.start(rows)
-        name = side.program.name
-        given = {q.reads for q in self._quantizers.values() if q.reads is not None}
-        kept = _Kept(given | {n for q in self._quantizers.values() for n in q.dequantized[:1]})
-        kept(side.program.input, values[side.program.input])
-        if as_stated:
-            run_nodes(list(side.nodes.values()), values, model=name, watch=kept)
-            values |= kept.values
-        else:
-            self._run_in_floats(values)
-        found = {
-            tensor: values[quantizer.dequantized[0]]
-            for tensor, quantizer in self._quantizers.items()
-            if quantizer.dequantized
-        }
-        before = {
-            tensor: values[quantizer.reads]
-            for tensor, quantizer in self._quantizers.items()
-            if quantizer.reads is not None
-        }
-        return {**found, "": values[side.output]}, before
+def _run_as_stated(side: _Side, values: Values) -> None:
+    """Leaves each value as it was made, whatever an operator writes into it later."""
+    made: Values = {}
 
-    def _run_in_floats(self, values: Values) -> None:
-        for name, node in self.quantized.nodes.items():
-            quantizer = self._plain.get(name)
-            if quantizer is not None:
-                read = quantizer.reads
-                assert read is not None
-                first = values.get(quantizer.dequantized[0]) if quantizer.dequantized else None
-                value = quantizer.apply(values[read]) if first is None else first
-                values |= dict.fromkeys(quantizer.dequantized, value)
-            elif name not in self._skipped:
-                run_nodes([node], values, model=self.quantized.program.name, protect=True)
+    def keep(name: str, value: Any) -> None:
+        made[name] = value.clone() if hasattr(value, "clone") else value
+
+    keep(side.program.input, values[side.program.input])
+    run_nodes(list(side.nodes.values()), values, model=side.program.name, watch=keep)
+    output = values[side.output]
+    values |= made
+    values[side.output] = output
 
 
 @dataclass
-class _Kept:
-    """Copies of named values as they are made, before an operator writes into them."""
+class _Batch:
+    """One batch on its way through both programs."""
 
-    names: set[str]
-    values: Values = field(default_factory=dict)
+    variants: Variants
+    detail: Detail
+    rows: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    statistics: dict[str, Array] = field(default_factory=dict)
+    shapes: dict[str, Array] = field(default_factory=dict)
 
-    def __call__(self, name: str, value: Any) -> None:
-        if name in self.names:
-            self.values[name] = value.clone() if hasattr(value, "clone") else value
+    def act(self, action: Action) -> None:
+        values: Mapping[Side, dict[Any, Any]] = {
+            "floats": self.variants.floats,
+            "quantized": self.variants.quantized,
+            "variants": self.variants.known,
+        }
+        if action.node is not None:
+            mine = values[action.side]
+            found = call(action.node, mine.__getitem__, model=self.variants.model, protect=True)
+            mine[action.node.name] = found
+        elif action.quantizer is not None:
+            mine = values["quantized"]
+            value = action.quantizer.apply(mine[action.quantizer.reads])
+            mine |= dict.fromkeys(action.quantizer.dequantized, value)
+        elif action.probe is not None:
+            self.measure(action.probe)
+        for side, key in action.drops:
+            values[side].pop(key, None)
+
+    def measure(self, probe: TorchProbe) -> None:
+        measured = Measurement(probe, self.variants, self.detail)
+        found, name = measured.rows(), probe.pair.name
+        self.rows[name], self.statistics[name] = tuple(found), stacked(found)
+        self.shapes[name] = np.array(measured.f.shape)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from quantscope.model import Network, QuantTensor
 from quantscope.model.pairing import TensorPair
 from quantscope.run.compare_graph import CLIP_TOLERANCE, Detail, Probe
-from quantscope.run.torch_programs import Values
 from quantscope.run.torch_quantizers import ProgramQuantizer
 from quantscope.run.torch_sources import Pieces, Variants
 
@@ -41,6 +40,11 @@ class TorchProbe:
     def tensor(self) -> QuantTensor:
         return self.quantizer.tensor
 
+    @property
+    def value(self) -> str:
+        """What the quantized program has it under, dequantized."""
+        return self.quantizer.dequantized[0]
+
     def accumulated(self, rows: tuple[str, ...]) -> Probe:
         """What `Accumulator` needs to know of it."""
         return Probe(
@@ -69,12 +73,11 @@ def channel_axis(network: Network, tensor: QuantTensor) -> int | None:
 class Measurement:
     """One probe on one batch: `q`, `f` and their difference laid out [images, channels, rest]."""
 
-    def __init__(
-        self, probe: TorchProbe, floats: Values, q: "torch.Tensor", detail: Detail
-    ) -> None:
-        self.probe, self.detail = probe, detail
+    def __init__(self, probe: TorchProbe, variants: Variants, detail: Detail) -> None:
+        self.probe, self.detail, self.variants = probe, detail, variants
         self.axis = probe.axis if detail == "full" else None
-        value = floats[probe.pair.float_name]
+        q = variants.quantized[probe.value]
+        value = variants.floats[probe.pair.float_name]
         self.float_value = value.reshape(q.shape) if value.shape != q.shape else value
         self.q, self.f = self.laid_out(q), self.laid_out(self.float_value)
         self.error = self.q - self.f
@@ -87,13 +90,12 @@ class Measurement:
             value = value.movedim(self.axis, 1)
         return value.reshape(*value.shape[:2], -1)
 
-    def rows(self, variants: Variants, before: "torch.Tensor | None") -> "dict[str, torch.Tensor]":
-        """`before` is what the quantizer was given."""
+    def rows(self) -> "dict[str, torch.Tensor]":
         found = {"signal": _squares(self.f), "error": _squares(self.error)}
         if self.detail == "full":
             found |= self._statistics()
-            if self.probe.pieces is not None and before is not None:
-                found |= self._sources(self.probe.pieces, variants, before)
+            if self.probe.pieces is not None:
+                found |= self._sources(self.probe.pieces)
         return found
 
     def _statistics(self) -> "dict[str, torch.Tensor]":
@@ -118,10 +120,10 @@ class Measurement:
             rows["not_zero"] = f.sign().sum(-1)
         return rows
 
-    def _sources(
-        self, pieces: Pieces, variants: Variants, before: "torch.Tensor"
-    ) -> "dict[str, torch.Tensor]":
-        quantizer = self.probe.quantizer
+    def _sources(self, pieces: Pieces) -> "dict[str, torch.Tensor]":
+        quantizer, variants = self.probe.quantizer, self.variants
+        assert quantizer.reads is not None
+        before = variants.quantized[quantizer.reads]
         weighted = variants.weighted(pieces, before)
         inherited = variants.inherited(pieces, weighted)
         b = self.laid_out(weighted)

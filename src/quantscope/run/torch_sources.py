@@ -4,7 +4,7 @@ The layer with float weights on the quantized network's inputs is the float prog
 the tensors that these stand for, run once more.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 _CLIPS = frozenset({"relu", "relu_", "relu6", "relu6_", "clamp", "clamp_", "hardtanh", "hardtanh_"})
 
 
+VariantKey = tuple[str, frozenset[str]]
+"""A node of the float program, and those values before it that are quantized."""
+
+
 def kind_of(node: "Node") -> str:
     return operator_of(node).split(".")[-1]
 
@@ -28,9 +32,13 @@ def is_clip(node: "Node") -> bool:
 
 @dataclass(frozen=True)
 class Leaf:
-    """A quantized tensor that the layer reads, and the float value that it stands for."""
+    """A quantized tensor that the layer reads, and the float value that it stands for.
+
+    `value` is what the quantized program has it under, dequantized.
+    """
 
     tensor: str
+    value: str
     float_value: str
     reshaped: bool
 
@@ -109,19 +117,36 @@ class Pieces:
     same: bool
     clip: "Node | None" = field(repr=False)
 
+    def chosen(self) -> Iterator[tuple[Leaf, ...]]:
+        """The inputs to quantize together, as `compare_sources.Pieces.steps` has them; all last."""
+        if len(self.inputs) == 2:
+            yield from ((leaf,) for leaf in self.inputs)
+        else:
+            yield from (self.inputs[:count] for count in range(1, len(self.inputs)))
+        if not self.same:
+            yield self.inputs
+
+    def variants(self) -> Iterator[VariantKey]:
+        """What `Variants` computes for it."""
+        for leaves in self.chosen():
+            names = frozenset(leaf.float_value for leaf in leaves)
+            for node in self.layer.nodes:
+                if changed := self.layer.depends[node.name] & names:
+                    yield node.name, changed
+
 
 @dataclass(frozen=True)
 class Variants:
     """The float program on one batch with some of its values replaced by quantized ones.
 
-    `floats` are its own values, `quantized` those of the other network by tensor. What several
-    tensors need is computed once.
+    `floats` are its own values, `quantized` those of the other program, `known` what was computed
+    already: several tensors may need the same.
     """
 
     floats: Values
-    quantized: Mapping[str, Any]
+    quantized: Values
     model: str
-    _known: dict[tuple[str, frozenset[str]], Any] = field(default_factory=dict)
+    known: dict[VariantKey, Any] = field(default_factory=dict)
 
     def weighted(self, pieces: Pieces, before: Any) -> Any:
         """b: the layer with quantized weights, from what the quantizer is given."""
@@ -134,11 +159,9 @@ class Variants:
         return weighted if pieces.same else self.value(pieces, pieces.inputs)
 
     def one_by_one(self, pieces: Pieces) -> list[Any]:
-        """The float layer with one input quantized at a time, as `compare_sources.Pieces.steps`."""
-        inputs = pieces.inputs
-        if len(inputs) == 2:
-            return [self.value(pieces, [leaf]) for leaf in inputs]
-        return [self.value(pieces, inputs[:count]) for count in range(1, len(inputs))]
+        """The float layer with one input quantized at a time."""
+        steps = [leaves for leaves in pieces.chosen() if len(leaves) < len(pieces.inputs)]
+        return [self.value(pieces, leaves) for leaves in steps]
 
     def value(self, pieces: Pieces, leaves: Sequence[Leaf]) -> Any:
         """The float layer's output with these inputs quantized."""
@@ -149,16 +172,16 @@ class Variants:
             if name in replaced:
                 return replaced[name]
             key = name, depends.get(name, frozenset()) & chosen
-            return self._known[key] if key[1] else self.floats[name]
+            return self.known[key] if key[1] else self.floats[name]
 
         for node in pieces.layer.nodes:
             key = node.name, depends[node.name] & chosen
-            if key[1] and key not in self._known:
-                self._known[key] = call(node, read, model=self.model, protect=True)
+            if key[1] and key not in self.known:
+                self.known[key] = call(node, read, model=self.model, protect=True)
         return read(pieces.float_value)
 
     def _as_float(self, leaf: Leaf) -> Any:
-        value = self.quantized[leaf.tensor]
+        value = self.quantized[leaf.value]
         return value.reshape(self.floats[leaf.float_value].shape) if leaf.reshaped else value
 
 
