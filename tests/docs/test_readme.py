@@ -11,7 +11,8 @@ from quantscope.cli import app
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 PROGRAMS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-COMMANDS = re.findall(r"^quantscope (\w[\w-]*)(.*?)(?:#.*)?$", README, re.MULTILINE)
+SHELL = "".join(re.findall(r"```\n(.*?)```", README, re.DOTALL))
+COMMANDS = re.findall(r"^quantscope (\w[\w-]*)(.*?)(?:#.*)?$", SHELL, re.MULTILINE)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
