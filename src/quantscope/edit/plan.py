@@ -8,6 +8,7 @@ the integers that the final scale and zero-point give: they survive any other ed
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import assert_never
 
 from quantscope.arithmetic.params import QuantParams
 from quantscope.edit.checks import check_can_be_off, check_integer_edit, editable
@@ -97,6 +98,8 @@ def _add(plan: Plan, wiring: Wiring, network: Network, edit: Edit) -> None:
                 parts = tuple(_that_can_be_off(plan, wiring, parts))
                 plan.named.update(part.name for part in parts)
             _switch(plan, wiring, parts, off=isinstance(edit, OffRole))
+        case _:
+            assert_never(edit)
 
 
 def _move(plan: Plan, wiring: Wiring, tensor: QuantTensor, params: QuantParams) -> None:
