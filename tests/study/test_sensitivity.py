@@ -284,6 +284,24 @@ def test_a_nan_in_the_images_leaves_no_sqnr_and_no_crash(net: Path, float_net: P
     json.dumps(result.to_dict(), allow_nan=False)
 
 
+def test_what_cannot_be_switched_is_said(net: Path, float_net: Path, tmp_path: Path) -> None:
+    model = onnx.load(net)
+    first = next(node for node in model.graph.node if node.op_type == "QuantizeLinear")
+    model.graph.node.remove(first)
+    for node in model.graph.node:
+        node.input[:] = ["x" if name == first.output[0] else name for name in node.input]
+    model.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.INT8
+    path = tmp_path / "takes_int8.onnx"
+    onnx.save(model, path)
+    integers = np.clip(np.rint(PICTURES.images * 30), -128, 127).astype(np.int8)
+    result = sensitivity(
+        path, replace(PICTURES, images=integers), float_model=float_net, mode="both"
+    )
+    (missing,) = result.not_switched
+    assert missing.layer == "x" and "comes into the model as int8" in missing.reason
+    assert "x" not in {row.layer for row in result.rows}
+
+
 def test_json_has_what_the_row_has_and_where_it_comes_from(both: Sensitivity) -> None:
     content = json.loads(json.dumps(both.to_dict(), allow_nan=False))
     columns = "layer op_type mode delta interval_95 gained lost logit_sqnr_db rank"

@@ -34,6 +34,7 @@ from quantscope.study.sensitivity_sweep import Scores, Sweep, fitting_batch
 
 _FLOAT, _BASE, _LAYER = "float", "base", "layer "
 _EXPECTED_NOTE = "is put back"  # of a ReLU that the quantizer did; nothing that a reader must know
+_LIFTED = "What runs is the QDQ form, whose kernels are not always those of the QOperator file"
 _WHAT = {"disable": "Switching layers off", "enable": "Switching layers on"}
 
 
@@ -108,7 +109,7 @@ def sensitivity(
             for row in judge.rows(each, part.scores[_BASE], part.switched)
         ),
         not_switched=targets.skipped,
-        notes=targets.notes,
+        notes=(*targets.notes, *([_LIFTED] if editor.lifted and execution == "runtime" else [])),
         provenance=classifier.provenance,
     )
 

@@ -12,9 +12,12 @@ from onnx import helper
 
 from quantscope.run.suffix_graph import Digest, ValueGraph, read_by
 
-MOST_NODES = 4000
+MOST_NODES = 2000
 MOST_BYTES = 1 << 30
-"""Of one graph; the next variant then opens another, which runs the common part once more."""
+"""Of one graph; the next variant then opens another, which runs the common part once more.
+
+Opening a session takes time with the square of the nodes where a file does not state all shapes.
+"""
 
 INPUT = "shared/input"
 
@@ -67,6 +70,7 @@ class SharedGraph:
             elif name in sparse and self._is_new(graph, name):
                 merged.sparse_initializer.add().CopyFrom(sparse[name])
                 merged.sparse_initializer[-1].values.name = self._name(graph, name)
+        known = {value.name: value for value in proto.graph.value_info}
         for node in reversed(new):
             if not any(name and self._is_new(graph, name) for name in node.output):
                 continue  # the model itself states it twice
@@ -75,6 +79,9 @@ class SharedGraph:
             here = {name: self._name(graph, name) for name in (*read_by(node), *node.output, "")}
             _rename(copy, here)
             copy.name = f"shared/{len(merged.node)}"
+            for name in (name for name in node.output if name in known):
+                merged.value_info.add().CopyFrom(known[name])
+                merged.value_info[-1].name = here[name]
         self.outputs[variant] = self._name(graph, graph.output)
 
     def model(self) -> onnx.ModelProto:
