@@ -254,3 +254,17 @@ def test_operators_with_inputs_missing_do_not_crash(tmp_path: Path) -> None:
     for op in ("QLinearAdd", "QLinearConcat", "QGemm", "MatMulNBits", "DequantizeLinear"):
         proto = model([node(op, ["x"], ["y"], name="odd", domain=MS)])
         assert [layer.name for layer in read(proto, tmp_path).layers] == ["odd"]
+
+
+def test_a_denormal_bias_scale_is_a_note_and_the_rest_is_shown(tmp_path: Path) -> None:
+    names = ["q", "s", "z", "w", "ws", "wz", "s2", "z", "b"]
+    stored = [
+        constant("w", np.ones((2, 4, 3, 3)), I8),
+        constant("ws", np.array([0.01, 1.2e-38], F)),
+        constant("wz", np.zeros(2), I8),
+        constant("b", np.arange(2), I32),
+    ]
+    layer = node("QLinearConv", names, ["o"], name="stem")
+    network = read(between(layer, constants=stored), tmp_path)
+    assert network.layer("stem").weight is not None and network.layer("stem").bias is None
+    assert any("b is not shown as quantized" in note for note in network.notes)

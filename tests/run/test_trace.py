@@ -326,7 +326,6 @@ def test_models_that_cannot_be_traced_get_one_line(quantized: Callable[..., Path
         ("trace", lambda path, _: trace_value(path, "stem", 0, (0, 0, 0))),
         ("accumulators", accumulators),
         ("predicting saturation", predict_saturation),
-        ("capture", capture),
     ],
 )
 def test_pytorch_files_are_told_how_to_become_onnx(

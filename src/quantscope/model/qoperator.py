@@ -107,7 +107,10 @@ def add_qoperator(
                 found.notes.append(f"{value} is not shown as quantized: {reason}")
         read.append(draft)
     if layout.bias is not None and names[layout.bias]:
-        _add_bias(graph, found, names[layout.bias], read, attribute_float(node, "alpha", 1.0))
+        try:
+            _add_bias(graph, found, names[layout.bias], read, attribute_float(node, "alpha", 1.0))
+        except NotShownError as reason:
+            found.notes.append(f"{names[layout.bias]} is not shown as quantized: {reason}")
     if layout.output is not None and names[layout.output[0]]:
         output = output_names(node)[0]
         try:
