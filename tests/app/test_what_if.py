@@ -379,11 +379,11 @@ def test_the_second_answer_follows_as_a_picture(page: Page) -> None:
 
 
 def test_an_edit_without_effect_says_so(page: Page) -> None:
-    page.get_by_test_id("graph").locator('[data-layer="head"]').click()
-    page.get_by_role("button", name="head.out", exact=True).click()
-    expect(page.get_by_test_id("tensor-name")).to_have_text("head.out")
-    type_in(page, "hi", page.get_by_test_id("field-hi").input_value() + "001")
-    expect(chips(page)).to_have_count(1)
+    page.get_by_test_id("table-layers").locator('tr[data-tensor="input"]').click()
+    expect(page.get_by_test_id("tensor-name")).to_have_text("input")
+    type_in(page, "hi", "255")
+    expect(page.get_by_test_id("unchanged")).to_be_visible()
+    expect(page.get_by_test_id("remarks")).to_contain_text("Changes nothing, it is so already")
 
 
 def test_a_float_model_says_that_there_is_nothing_to_change(page: Page) -> None:

@@ -38,8 +38,9 @@ class Painter:
     def show(self, session: Session, wanted: Sequence[Wanted]) -> None:
         """What is drawn already is there at once, the rest says that it is being drawn."""
         known = [session.drawn(one.key) for one in wanted]
-        self.gallery.cards = [_card(one, found) for one, found in zip(wanted, known, strict=True)]
+        cards = [_card(one, found) for one, found in zip(wanted, known, strict=True)]
         with self._news:
+            self.gallery.cards = cards
             self._waiting = (session, tuple(wanted)) if None in known else None
             self._news.notify()
             if self._waiting and self._thread is None:
@@ -60,12 +61,12 @@ class Painter:
                 current = self._waiting
             session, wanted = current
             for place, one in enumerate(wanted):
-                card = _card(one, session.drawn(one.key)) if session.drawn(one.key) else None
-                if card is None:
-                    card = _painted(session, one)
-                    with self._news:
-                        if self._waiting is not current:
-                            break
+                # What another round has drawn since `show` is there at once, and shown too.
+                card = _painted(session, one)
+                with self._news:
+                    if self._waiting is not current:
+                        break
+                    if self.gallery.cards[place] != card:
                         cards = list(self.gallery.cards)
                         cards[place] = card
                         self.gallery.cards = cards

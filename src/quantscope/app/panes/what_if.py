@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from quantscope.app.panes.what_if_bench import Bench
 
 _CHANGES_SHOWN = 60
+_LARGEST_DOWNLOAD = 64 << 20
 
 
 def show(bench: "Bench") -> mo.Html:
@@ -34,10 +35,18 @@ def show(bench: "Bench") -> mo.Html:
         '<div class="qs-side"><div class="qs-card qs-controls">'
         f"{view['hist']}{view['params']}{view['switches']}</div>"
         f'<div class="qs-card qs-keeping"><h3>Recipes</h3>{view["recipes"]}'
-        f'<div class="qs-saving">{bench.save_recipe}{bench.save_model}</div></div></div>'
+        f'<div class="qs-saving">{_saving(bench)}</div></div></div>'
         f'<div class="qs-side">{view["way"]}{view["effect"]}{view["full"]}{view["flips"]}'
         f"{view['said']}</div></div>"
     )
+
+
+def _saving(bench: "Bench") -> str:
+    path = bench.session.opened.path
+    if path.stat().st_size <= _LARGEST_DOWNLOAD:
+        return f"{bench.save_recipe}{bench.save_model}"
+    how = f"quantscope whatif {path.name} --recipe RECIPE.json -o OUT.onnx"
+    return f"{bench.save_recipe}{line(f'Too large to download; write it with: {how}')}"
 
 
 def why_not(session: Session) -> str:
@@ -56,8 +65,9 @@ def why_not(session: Session) -> str:
         )
     if opened.network.format == "pt2e":
         return (
-            f"{opened.path.name} is a PT2E program, and edits are made to ONNX models here. Export "
-            f"it with: quantscope quantize --framework pt2e -o OUT.onnx, and open OUT.onnx."
+            f"{opened.path.name} is a PT2E program, and edits are made to ONNX models here. The "
+            f"same quantization as ONNX is written by: quantscope quantize FLOAT.safetensors "
+            f"-o OUT.pt2 --framework torch --onnx OUT.onnx; open OUT.onnx."
         )
     return ""
 

@@ -125,6 +125,8 @@ class Bench:
         self.worker.stop()
         edits = self.page.edits
         with self.page.strip.hold_sync():
+            if not edits:
+                self.page.strip.numbers = {}
             self.page.strip.items = edit_items(self.session, self.applied) if edits else []
             self.page.strip.can_undo = bool(self.history)
         if edits or self.is_open:
@@ -195,7 +197,7 @@ class Bench:
     def _ask(self) -> None:
         if what_if.why_not(self.session):
             return
-        self.full.offer = f"{len(self.session.sample):,} images"
+        self.full.offer = f"on {len(self.session.sample):,} images"
         self.flips.busy = self.effect.busy = True
         self.answers.ask(self.session, self.page.edits, self.way)
 
@@ -205,7 +207,8 @@ class Bench:
             return
         self.answer = answer
         is_latest = answer.edits == self.page.edits
-        self.page.strip.numbers = what_if.strip_numbers(answer)
+        if answer.edits and self.page.edits:
+            self.page.strip.numbers = what_if.strip_numbers(answer)
         self.effect.html = what_if.numbers_html(answer)
         self.said.html = what_if.said_html(answer)
         if answer.effect is not None and answer.images is not None:
@@ -314,7 +317,7 @@ class Bench:
         if before is not None and (before.edits, before.way) == (found.edits, found.way):
             found = replace(found, after=before.after)
         if found.edits == self.page.edits:
-            self.full.offer = "" if has_sample else "all 10,000 images"
+            self.full.offer = "" if has_sample else "on all 10,000 images"
             self._publish(replace(found, settled=True))
         yield
 

@@ -14,8 +14,6 @@ from quantscope.zoo import bundled_models
 if TYPE_CHECKING:
     from quantscope.app.panes.what_if_bench import Bench
 
-_LARGEST_DOWNLOAD = 64 << 20
-
 
 class Keeping:
     """The recipe that was asked for last is remembered while its own model is being opened."""
