@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from threading import Condition, Thread
 from typing import Any
 
@@ -12,6 +13,8 @@ from quantscope.app.session import Session
 from quantscope.app.widgets.gallery import Gallery
 from quantscope.app.worker import mistake
 from quantscope.errors import QuantscopeError
+
+_SECONDS_OF_REST = 0.06
 
 
 @dataclass(frozen=True)
@@ -25,12 +28,15 @@ class Wanted:
     height: float | None = None
 
 
+_Asked = tuple[Session, tuple[Wanted, ...]]
+
+
 class Painter:
     """Fills a gallery. What is asked for later makes what was asked before unwanted."""
 
     def __init__(self, gallery: Gallery) -> None:
         self.gallery = gallery
-        self._waiting: tuple[Session, tuple[Wanted, ...]] | None = None
+        self._waiting: _Asked | None = None
         self._news = Condition()
         self._closed = False
         self._thread: Thread | None = None
@@ -59,20 +65,32 @@ class Painter:
                 if self._closed or self._waiting is None:
                     return
                 current = self._waiting
-            session, wanted = current
-            for place, one in enumerate(wanted):
-                # What another round has drawn since `show` is there at once, and shown too.
-                card = _painted(session, one)
-                with self._news:
-                    if self._waiting is not current:
-                        break
-                    if self.gallery.cards[place] != card:
-                        cards = list(self.gallery.cards)
-                        cards[place] = card
-                        self.gallery.cards = cards
+                # Clicks come in rows: nothing is drawn for one that is followed at once.
+                if self._news.wait_for(partial(self._is_outdated, current), _SECONDS_OF_REST):
+                    continue
+            self._fill(current)
+
+    def _fill(self, current: _Asked) -> None:
+        session, wanted = current
+        for place, one in enumerate(wanted):
             with self._news:
-                if self._waiting is current:
-                    self._waiting = None
+                if self._is_outdated(current):
+                    return
+            # What another round has drawn since `show` is there at once, and shown too.
+            card = _painted(session, one)
+            with self._news:
+                if self._is_outdated(current):
+                    return
+                if self.gallery.cards[place] != card:
+                    cards = list(self.gallery.cards)
+                    cards[place] = card
+                    self.gallery.cards = cards
+        with self._news:
+            if self._waiting is current:
+                self._waiting = None
+
+    def _is_outdated(self, current: _Asked) -> bool:
+        return self._closed or self._waiting is not current
 
 
 def _painted(session: Session, wanted: Wanted) -> dict[str, Any]:
