@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from math import log10
 from typing import Any
 
@@ -182,10 +182,16 @@ def _ramp(
 
 
 def _colour(share: float) -> str:
+    """From purple to yellow, which all kinds of colour vision tell apart."""
+    return _viridis()[round(255 * share)]
+
+
+@cache
+def _viridis() -> tuple[str, ...]:
     from matplotlib import colormaps
     from matplotlib.colors import to_hex
 
-    return str(to_hex(colormaps["viridis"](share)))
+    return tuple(str(to_hex(colour)) for colour in colormaps["viridis"](range(256)))
 
 
 def _decibels(value: float) -> str:
