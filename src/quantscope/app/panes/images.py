@@ -69,9 +69,12 @@ class Images:
         """Places for widgets: picking an image builds nothing anew."""
         if self.picked is None:
             self.refresh()
+        why = why_no_maps(self.page.session)
+        note = line(why, kind="qs-faint") if why else ""
         return mo.Html(
             '<div class="qs-images" data-testid="images">'
-            f'<div class="qs-card">{self.views["thumbnails"]}</div>{self.views["prediction"]}</div>'
+            f'<div class="qs-card">{self.views["thumbnails"]}</div>{self.views["prediction"]}'
+            f"{note}</div>"
         )
 
     def close(self) -> None:
@@ -109,8 +112,9 @@ def filters(found: Accuracies) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
     labels = found.images.labels
     yield "all", "all images", np.ones(len(labels), bool)
     quantized = _quantized(found)
-    if quantized is not None:
-        yield "wrong", "wrong", quantized.predictions != labels
+    judged = quantized or found.float_
+    if judged is not None:
+        yield "wrong", "wrong", judged.predictions != labels
     if quantized is not None and found.float_ is not None:
         flipped = quantized.predictions != found.float_.predictions
         yield "flipped", "flipped by quantization", flipped
@@ -143,6 +147,16 @@ def probabilities(evaluation: Evaluation, row: int) -> NDArray[np.float64]:
         return scores
     powers = np.exp(scores - scores.max())
     return np.asarray(powers / powers.sum())
+
+
+def why_no_maps(session: Session) -> str:
+    """Empty where float and quantized feature maps can be set side by side."""
+    if session.opened.is_float:
+        return (
+            f"{session.opened.path.name} is a float model; feature maps of float and quantized "
+            f"layers are shown for a quantized one."
+        )
+    return session.opened.no_float or ""
 
 
 def wanted(

@@ -15,12 +15,14 @@ from quantscope.report.figures import residual_branches
 from quantscope.report.style import ThemeName
 from quantscope.run.compare_results import TensorComparison
 
+_FLOAT = "Nothing is quantized in this network, so its branches have no steps that could differ."
 _NONE = "No layer of this network joins branches that are all quantized with one scale each."
 
 
 def show(session: Session, selection: Selection) -> mo.Html:
     found = residuals(session.opened.network)
-    body = "".join(_join(session, one, selection) for one in found) or line(_NONE)
+    none = _FLOAT if session.opened.is_float else _NONE
+    body = "".join(_join(session, one, selection) for one in found) or line(none)
     return mo.Html(f'<div class="qs-layer" data-testid="residuals">{body}</div>')
 
 

@@ -1,0 +1,94 @@
+"""The Images pane: what it shows of an image is what the library computes."""
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from conftest import settled
+from quantscope.app.opened import open_pair
+from quantscope.app.panes.images import filters, prediction_html, why_no_maps
+from quantscope.app.session import Accuracies, Session
+from quantscope.data import load_sample
+from quantscope.run import Evaluation, evaluate
+
+A_PAGE = 36
+
+
+@pytest.fixture(scope="module")
+def found() -> Accuracies:
+    """The library's own predictions of all bundled images."""
+    images = load_sample()
+    return Accuracies(
+        images=images,
+        float_=evaluate("resnet8", images, execution="reference"),
+        reference=evaluate("resnet8-int8", images, execution="reference"),
+        runtime=evaluate("resnet8-int8", images, execution="runtime"),
+        gap=None,
+    )
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    powers = np.exp(scores.astype(np.float64) - scores.max())
+    return powers / powers.sum()
+
+
+def likeliest(evaluation: Evaluation, row: int) -> list[tuple[str, str]]:
+    """The five likeliest classes as the pane writes them."""
+    shares = softmax(evaluation.scores[row])
+    best = np.argsort(-shares, kind="stable")[:5]
+    return [(evaluation.class_names[k], f"{100 * shares[k]:.1f} %") for k in best]
+
+
+def test_images_are_counted_picked_and_predicted_as_the_library_does(
+    playground: str, open_page: Callable[..., Page], found: Accuracies
+) -> None:
+    page = settled(open_page(playground, height=1100))
+    page.get_by_test_id("tab-Images").click()
+    assert found.reference and found.float_ and found.runtime
+    labels, quantized = found.images.labels, found.reference.predictions
+    flipped = found.images.indices[quantized != found.float_.predictions]
+    options = page.get_by_test_id("image-filter").locator("option")
+    wrong = f"wrong ({(quantized != labels).sum()})"
+    flips = f"flipped by quantization ({len(flipped)})"
+    classes = [f"class {name} (100)" for name in found.reference.class_names]
+    expect(options).to_have_text(["all images (1,000)", wrong, flips, *classes])
+
+    page.get_by_test_id("image-filter").select_option("flipped")
+    thumbnails = page.get_by_test_id("thumbnail")
+    expect(thumbnails).to_have_count(min(A_PAGE, len(flipped)))
+    shown = [int(one.get_attribute("data-index") or -1) for one in thumbnails.all()]
+    assert shown == flipped[:A_PAGE].tolist()
+
+    thumbnails.nth(1).click()
+    shows_predictions(page, found, shown[1])
+    page.keyboard.press("ArrowRight")
+    shows_predictions(page, found, shown[2])
+    expect(page.get_by_test_id(f"card-stem.out of image {shown[2]:,}")).to_have_attribute(
+        "data-drawn", "true"
+    )
+
+
+def shows_predictions(page: Page, found: Accuracies, index: int) -> None:
+    row = int(np.flatnonzero(found.images.indices == index)[0])
+    expect(page.get_by_test_id("prediction").locator("h3")).to_contain_text(f"image {index:,}:")
+    for which in ("float", "reference", "runtime"):
+        evaluation = found.of(which)
+        assert evaluation is not None
+        rows = page.get_by_test_id(f"prediction-{which}").locator("tr").all()
+        cells = [tuple(row.locator("td").all_inner_texts()) for row in rows]
+        assert [(name, share) for name, _, share in cells] == likeliest(evaluation, row)
+
+
+def test_a_float_model_alone_has_its_own_mistakes_and_no_flips(found: Accuracies) -> None:
+    alone = Accuracies(found.images, found.float_, None, None, None)
+    counted = {key: int(chosen.sum()) for key, _, chosen in filters(alone)}
+    assert found.float_ is not None
+    assert counted["wrong"] == len(found.images) - found.float_.correct
+    assert "flipped" not in counted
+    columns = re.findall(r'data-testid="prediction-(\w+)"', prediction_html(alone, 0))
+    assert columns == ["float"]
+    assert "is a float model; feature maps" in why_no_maps(Session(open_pair("resnet8")))
+    assert not why_no_maps(Session(open_pair("resnet8-int8")))
