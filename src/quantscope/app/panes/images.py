@@ -184,7 +184,7 @@ def wanted(
         return feature_maps(floats, quantized, theme=theme)
 
     key = ("feature maps", tensor, index, found.images.digest, theme)
-    return [Wanted(key, f"{tensor} of image {index:,}", draw, width=WHOLE)]
+    return [Wanted(key, f"{tensor} of image {index:,}", draw, width=WHOLE, height=3.2)]
 
 
 def _activation(session: Session, selection: Selection) -> str | None:
