@@ -106,7 +106,8 @@ class PartRunner:
         for (feeds, rows, count), more in zip(self._feeds(part), given, strict=False):
             values = self._values(part.session, part.ends, {**feeds, **more})
             for name, kept in found.items():
-                kept.append(values[name])
+                # onnxruntime's own array would hold on to all memory of its session.
+                kept.append(values[name].copy())
             yield PartBatch(values, rows, count)
         for name, kept in found.items():
             self.kept.put(part.graph.digests[name], kept)
