@@ -311,8 +311,8 @@ def test_bad_requests_get_one_line(paths: tuple[Path, Path], tmp_path: Path) -> 
     with pytest.raises(BadModelError) as error:
         compare(paths[0], pictures, float_model="resnet8")
     assert str(error.value) == (
-        "resnet8.onnx is no PyTorch model, but q.pt2 is; give its float model as .pt2 or "
-        ".safetensors (bundled: resnet8-torch)"
+        "resnet8.onnx is no program or weights of PyTorch, but q.pt2 is; give its float model "
+        "as .pt2 or .safetensors (bundled: resnet8-torch)"
     )
     with pytest.raises(BadConfigError, match=r"q\.pt2 does not say which float model .* --float"):
         compare(paths[0], pictures)

@@ -38,10 +38,23 @@ class FloatNet(nn.Module):
 
 
 class QuantizedNet(nn.Module):
-    """The same with a quantizer at each place of QUANTIZERS; `seen` are their integers."""
+    """The same with a quantizer at each place of QUANTIZERS; `seen` are their integers.
 
-    def __init__(self, net: Residual, *, in_place: bool = False) -> None:
+    With `folded` the quantizers that clip at zero do the ReLUs' work. `off` are quantizers and
+    weights that are left out, `weights` real values to take instead.
+    """
+
+    def __init__(
+        self,
+        net: Residual,
+        *,
+        in_place: bool = False,
+        folded: bool = False,
+        off: tuple[str, ...] = (),
+        weights: dict[str, Tensor] | None = None,
+    ) -> None:
         super().__init__()
+        self.folded, self.off, self.weights = folded, off, weights or {}
         for key in ("conv", "branch", "head"):
             layer: Layer = getattr(net, key)
             self.register_buffer(f"{key}_w", torch.from_numpy(layer.integers))
@@ -52,6 +65,8 @@ class QuantizedNet(nn.Module):
         self.seen: dict[str, Tensor] = {}
 
     def quantized(self, value: Tensor, key: str) -> Tensor:
+        if key in self.off:
+            return value
         scale, zero, kind = QUANTIZERS[key]
         dtype = _TYPES[kind.__name__]
         ends = torch.iinfo(dtype).min, torch.iinfo(dtype).max
@@ -62,18 +77,25 @@ class QuantizedNet(nn.Module):
         return ops.dequantize_per_tensor(integers, scale, zero, *ends, dtype)
 
     def weight(self, key: str) -> Tensor:
+        if key in self.weights:
+            return self.weights[key]
         held = [getattr(self, f"{key}_{part}") for part in "wsz"]
         ops: Any = torch.ops.quantized_decomposed
         return ops.dequantize_per_channel(*held, 0, -128, 127, torch.int8)
 
+    def relu(self, value: Tensor, key: str) -> Tensor:
+        if self.folded and key not in self.off:
+            return value
+        return value.relu_() if self.in_place else torch.relu(value)
+
     def forward(self, x: Tensor) -> Tensor:
         x = self.quantized(x, "x")
         conv = functional.conv2d(x, self.weight("conv"), self.conv_b, padding=1)
-        conv = self.quantized(conv.relu_() if self.in_place else torch.relu(conv), "conv")
+        conv = self.quantized(self.relu(conv, "conv"), "conv")
         branch = functional.conv2d(conv, self.weight("branch"), self.branch_b)
         branch = self.quantized(branch, "branch")
-        total = branch.add_(conv).relu_() if self.in_place else torch.relu(conv + branch)
-        total = self.quantized(total, "add")
+        total = branch.add_(conv) if self.in_place else conv + branch
+        total = self.quantized(self.relu(total, "add"), "add")
         pool = self.quantized(functional.adaptive_avg_pool2d(total, 1), "pool")
         flat = torch.flatten(pool, 1)
         return self.quantized(functional.linear(flat, self.weight("head"), self.head_b), "head")

@@ -3,8 +3,6 @@
 Batches run side by side, and only their sums are kept: memory does not grow with the images.
 """
 
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,11 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from quantscope.data import ImageSet
-from quantscope.errors import BadConfigError, BadModelError
+from quantscope.edit.torch_floats import known_float_program
+from quantscope.errors import BadConfigError
 from quantscope.model import Network
-from quantscope.model.network import PROVENANCE_KEY
 from quantscope.progress import Progress, silent
-from quantscope.run.classifier import TORCH_SUFFIXES
 from quantscope.run.compare import comparison_of, paired, small_batch
 from quantscope.run.compare_graph import Detail
 from quantscope.run.compare_results import Comparison, TensorComparison
@@ -30,7 +27,6 @@ from quantscope.run.torch_pairs import BatchResult, PairedPrograms
 from quantscope.run.torch_probes import TorchProbe
 from quantscope.run.torch_programs import Program, opened_program
 from quantscope.run.torch_weights import check_weights_fit, compare_weights
-from quantscope.zoo import bundled_models, find_model
 
 
 def compare_programs(
@@ -144,26 +140,10 @@ def one_thread_each(threads: int) -> Iterator[None]:
 
 def float_program_of(network: Network, given: str | Path | None) -> Path:
     """The given float model, or the bundled weights that the program says it was made from."""
-    if given is not None:
-        path = find_model(given)
-        if not path.exists():
-            raise BadModelError(f"There is no file {path}")
-        if path.suffix not in TORCH_SUFFIXES:
-            raise BadModelError(
-                f"{path.name} is no PyTorch model, but {network.path.name} is; give its float "
-                f"model as .pt2 or .safetensors (bundled: resnet8-torch)"
-            )
-        return path
-    try:
-        facts = json.loads(network.metadata.get(PROVENANCE_KEY, "{}"))
-    except ValueError:
-        facts = None
-    digest = facts.get("float_model_digest") if isinstance(facts, dict) else None
-    for path in bundled_models().values():
-        is_weights = path.suffix == ".safetensors" and path.exists()
-        if is_weights and hashlib.sha256(path.read_bytes()).hexdigest() == digest:
-            return path
-    raise BadConfigError(
-        f"{network.path.name} does not say which float model it was made from; "
-        f"give it with --float FILE"
-    )
+    path = known_float_program(network, given)
+    if path is None:
+        raise BadConfigError(
+            f"{network.path.name} does not say which float model it was made from; "
+            f"give it with --float FILE"
+        )
+    return path
