@@ -157,7 +157,8 @@ class SqnrReader:
                 found = batch.values[probe.output], batch.values[probe.shape_output]
                 accumulator.add(*found, batch.rows, batch.images)
             if known is None:
-                scores.append(batch.values[compared.float_scores][: batch.images])
+                # A copy: onnxruntime's own array would hold on to all memory of its session.
+                scores.append(batch.values[compared.float_scores][: batch.images].copy())
         rows = {a.probe.pair.name: a.finish() for a in accumulators}
         not_finite = dict(self._not_finite(accumulators))
         made = {name for node in proto.graph.node for name in node.output}
