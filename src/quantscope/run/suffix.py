@@ -151,10 +151,11 @@ class SuffixRunner:
             if digest in self.parts.kept:
                 sizes[name] = self.parts.kept.bytes_of(digest) // len(self.images)
                 continue
-            for known in (self._base, self._recent):
-                size = None if known is None else known.size_of(digest)
-                if size is not None and size * len(self.images) <= self.parts.kept.limit:
-                    sizes[name] = size
+            # What the base knows need not be asked of the other, which would have to be measured.
+            known = self._base if digest in self._base.digests else self._recent
+            size = None if known is None else known.size_of(digest)
+            if size is not None and size * len(self.images) <= self.parts.kept.limit:
+                sizes[name] = size
         several = frontier(graph, [graph.output], sizes)
         total = sum(sizes.get(name, 0) for name in several) * len(self.images)
         if total <= self.parts.kept.limit:

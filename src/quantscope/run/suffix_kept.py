@@ -60,7 +60,7 @@ class Known:
     def __init__(self, graph: ValueGraph, probe: Probe) -> None:
         self.graph = graph
         self._probe = probe
-        self._digests = frozenset(graph.digests[name] for name in graph.dependent)
+        self.digests = frozenset(graph.digests[name] for name in graph.dependent)
 
     @cached_property
     def keepable(self) -> dict[str, int]:
@@ -81,7 +81,7 @@ class Known:
 
     def size_of(self, digest: Digest) -> int | None:
         """Bytes an image of a value that may be kept, else None."""
-        return self._sizes.get(digest) if digest in self._digests else None
+        return self._sizes.get(digest) if digest in self.digests else None
 
     @cached_property
     def _sizes(self) -> dict[Digest, int]:

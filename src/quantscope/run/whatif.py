@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from quantscope.run.classifier import find_onnx
 from quantscope.run.evaluate import Evaluation, paired
 from quantscope.run.onnx_classifier import open_onnx
 from quantscope.run.sessions import Execution
+from quantscope.run.suffix import SuffixRunner
 from quantscope.run.whatif_bench import Bench, Facts, OnnxRunner, Way
 from quantscope.run.whatif_effect import Effect, Prediction
 from quantscope.run.whatif_evaluation import stratified
@@ -78,8 +80,8 @@ class WhatIf:
             against_base=paired(evaluation, base),
             against_float=None if of_float is None else paired(evaluation, of_float),
             applied=applied,
-            kernels_changed=bench.runner.kernels_changed(applied) if applied.edits else (),
             unchanged=bool(np.array_equal(evaluation.scores, base.scores, equal_nan=True)),
+            find_kernels=partial(bench.runner.kernels_changed, applied),
         )
 
     def downstream_sqnr(
@@ -102,6 +104,11 @@ class WhatIf:
         applied = self.editor.apply(edits)
         base, evaluation = self._evaluations(bench, applied, progress)
         return self._readers[full].read(applied, base, evaluation, progress)
+
+    def suffix_runner(self, *, full: bool = False) -> SuffixRunner:
+        """Who runs edited models, for what it keeps and how it answered last."""
+        self._bench(full)
+        return self._runners[self._is_full(full)].suffix
 
     @property
     def kept_bytes(self) -> int:

@@ -82,6 +82,8 @@ class OnnxRunner:
         return self.suffix.scores_of(self.graph_of(applied), progress)
 
     def kernels_changed(self, applied: Applied) -> tuple[KernelChange, ...]:
+        if not applied.edits:
+            return ()
         executed = self.graph_of(applied) if self._way.execution == "runtime" else None
         return self._watch.changes(applied.proto, executed)
 

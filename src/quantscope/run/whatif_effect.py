@@ -1,7 +1,8 @@
 """What an edit did, with what it is measured against."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,16 +33,24 @@ class Effect:
     """The first answer to a list of edits.
 
     `against_base` is the edited model minus the unedited one, `against_float` minus the float one,
-    on the same images. `unchanged`: every score of every image is what it was. `kernels_changed`
-    is about runtime execution, whatever the execution of the rest.
+    on the same images. `unchanged`: every score of every image is what it was.
     """
 
     evaluation: Evaluation
     against_base: PairedDelta
     against_float: PairedDelta | None
     applied: Applied
-    kernels_changed: tuple[KernelChange, ...]
     unchanged: bool
+    find_kernels: Callable[[], tuple[KernelChange, ...]] = field(repr=False)
+
+    @cached_property
+    def kernels_changed(self) -> tuple[KernelChange, ...]:
+        """Layers that are executed otherwise than in the unedited model, in runtime execution.
+
+        Found when it is first asked for: in reference execution, onnxruntime's optimizer has to be
+        asked about the edited model first.
+        """
+        return self.find_kernels()
 
     def predictions(self, indices: Sequence[int]) -> tuple[Prediction, ...]:
         """Of chosen images, by their index in the full set."""
