@@ -214,6 +214,16 @@ def test_what_the_programs_take_at_once_does_not_matter(
     same_results(found, small)
 
 
+def test_batches_are_such_as_both_programs_take(
+    net: Residual, paths: tuple[Path, Path], small: Comparison, tmp_path: Path
+) -> None:
+    two = save(FloatNet(net), tmp_path / "two.pt2", batch=2)
+    same_results(compare(paths[0], images_of(PICTURES), float_model=two), small)
+    three = save(QuantizedNet(net), tmp_path / "three.pt2", batch=3)
+    with pytest.raises(BadModelError, match=r"two\.pt2 and three\.pt2 take no batch in common"):
+        compare(three, images_of(PICTURES), float_model=two)
+
+
 def test_operators_that_write_into_their_input_do_not_matter(
     net: Residual, small: Comparison, tmp_path: Path
 ) -> None:

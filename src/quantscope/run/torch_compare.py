@@ -12,7 +12,7 @@ import numpy as np
 
 from quantscope.data import ImageSet
 from quantscope.edit.torch_floats import known_float_program
-from quantscope.errors import BadConfigError
+from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import Network
 from quantscope.progress import Progress, silent
 from quantscope.run.compare import comparison_of, paired, small_batch
@@ -68,7 +68,8 @@ def compare_opened(
     pairing = paired(floats.network, quantized.network)
     check_weights_fit(floats, quantized, pairing)
     programs = PairedPrograms(floats, quantized, pairing, detail=detail)
-    for first, _ in quantized.batches(images.take(1), 1):
+    both = _taking_what_both_take(floats, quantized)
+    for first, _ in both.batches(images.take(1), 1):
         programs.check(first)
     probabilities = quantized.classifier.gives_probabilities
     scores = ScoreKeeper(images, "reference", probabilities=probabilities)
@@ -76,7 +77,7 @@ def compare_opened(
     threads = threads or cores()
     done = 0
     with one_thread_each(threads):
-        batches = quantized.batches(images, batch or small_batch(quantized.network))
+        batches = both.batches(images, batch or small_batch(quantized.network))
         for rows, count, found in in_order(programs.run, batches, threads=threads):
             scores.add(found.float_scores[:count], found.quantized_scores[:count])
             _accumulate(accumulators, programs, found, rows, count)
@@ -97,6 +98,21 @@ def compare_opened(
     )
     tensors = tuple(_narrowed(tensor, programs.probes) for tensor in result.tensors)
     return replace(result, tensors=tensors)
+
+
+def _taking_what_both_take(floats: Program, quantized: Program) -> Program:
+    """The quantized program, with the batches that the float one was exported for too."""
+    sizes = [p.classifier.fixed_batch for p in (floats, quantized)]
+    fixed = {size for size in sizes if size is not None}
+    least = max(floats.least, quantized.least, *fixed)
+    most = min((m for m in (floats.most, quantized.most, *fixed) if m is not None), default=None)
+    if len(fixed) > 1 or (most is not None and least > most):
+        raise BadModelError(
+            f"{floats.name} and {quantized.name} take no batch in common; export both with a "
+            f"dynamic batch"
+        )
+    classifier = replace(quantized.classifier, fixed_batch=next(iter(fixed), None))
+    return replace(quantized, classifier=classifier, least=least, most=most)
 
 
 def _narrowed(tensor: TensorComparison, probes: Sequence[TorchProbe]) -> TensorComparison:
