@@ -13,6 +13,7 @@ from tiny_qdq import TinyQdq, images_of
 
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError, BadDataError, BadModelError, StoppedError
+from quantscope.model import load_onnx, read_onnx
 from quantscope.run import evaluate
 from quantscope.run.capture import capture
 from quantscope.run.compare import compare
@@ -25,6 +26,7 @@ Array = np.ndarray[Any, Any]
 SAMPLE = load_sample().take(10)
 RNG = np.random.default_rng(2)
 PICTURES = RNG.normal(0, 1, (7, 3, 5, 7)).astype(np.float32)
+PICTURES[:, 1, :2] = 0
 
 x86_only = pytest.mark.skipif(
     saturates_8bit_products() is not True, reason="needs an x86 CPU with AVX2 and without VNNI"
@@ -118,9 +120,45 @@ def test_channels_are_those_of_plain_numpy(key: str, net: Residual, small: Compa
     expected = [sqnr(f[:, c], q[:, c]) for c in range(f.shape[1])]
     np.testing.assert_allclose([c.sqnr_db for c in found.channels], expected, atol=0.01)
     assert found.worst_channels[0] == int(np.argmin(expected))
-    np.testing.assert_allclose(
-        [c.float_max for c in found.channels], f.max(axis=(0, *range(2, f.ndim))), rtol=1e-4
-    )
+    local = fake_quantize(f, key)
+    scale, zero, dtype = QUANTIZERS[key]
+    low, high = ((end - zero) * scale for end in (np.iinfo(dtype).min, np.iinfo(dtype).max))
+    for number, of_one in enumerate(found.channels):
+        a, b, alone = (v[:, number].astype(np.float64) for v in (f, q, local))
+        used = np.clip([a.min(), a.max()], low, high)
+        expected = {
+            "float_max": a.max(),
+            "float_mean": a.mean(),
+            "float_std": a.std(),
+            "quantized_min": b.min(),
+            "quantized_mean": b.mean(),
+            "quantized_std": b.std(),
+            "clipped_high_fraction": (a > high).mean(),
+            "used_share_of_range": (used[1] - used[0]) / (high - low),
+            "rmse_steps": np.sqrt(((a - b) ** 2).mean()) / scale,
+            "local_rmse_steps": np.sqrt(((a - alone) ** 2).mean()) / scale,
+            "ideal_rmse_steps": np.sqrt((a != 0).mean() / 12),
+            "cosine": (a * b).sum() / np.linalg.norm(a) / np.linalg.norm(b),
+        }
+        measured = {name: getattr(of_one, name) for name in expected}
+        assert measured == pytest.approx(expected, rel=2e-3, abs=1e-5)
+
+
+def test_channels_of_weights_are_measured_in_their_own_steps(bundled: Comparison) -> None:
+    network = read_onnx(load_onnx(bundled_models()["resnet8-uint8"]))
+    found = bundled["stack1.conv1.weight"]
+    tensor = network.tensor("stack1.conv1.weight")
+    q = tensor.values().astype(np.float64)
+    for one in found.channels:
+        rounded = q[one.channel]
+        assert (one.quantized_mean, one.quantized_std) == pytest.approx(
+            (rounded.mean(), rounded.std()), rel=1e-6
+        )
+        step = float(np.broadcast_to(tensor.params.step, len(q))[one.channel])
+        assert one.rmse is not None
+        assert one.rmse_steps == pytest.approx(one.rmse / step, rel=1e-6)
+        assert one.used_share_of_range is not None and 0.3 < one.used_share_of_range <= 1
+        assert one.cosine is not None and 0.999 < one.cosine < 1
 
 
 def shares(error: Array, **sources: Array) -> dict[str, float]:

@@ -262,8 +262,11 @@ class _ProbeWriter:
         return self._reduce("ReduceSum", product)
 
     def _count(self, op_type: str, value: str, than: np.ndarray | np.float32) -> str:
-        found = self.canvas.add(op_type, [value, self.canvas.constant(np.asarray(than))])
-        return self._reduce("ReduceSum", self.canvas.add("Cast", [found], to=TensorProto.FLOAT))
+        constant = self.canvas.constant(np.asarray(than))
+        return self._count_true(self.canvas.add(op_type, [value, constant]))
+
+    def _count_true(self, value: str) -> str:
+        return self._reduce("ReduceSum", self.canvas.add("Cast", [value], to=TensorProto.FLOAT))
 
     def statistics(self) -> dict[str, str]:
         rows = {
@@ -279,8 +282,7 @@ class _ProbeWriter:
         }
         if not (self.is_relu and (self.low <= 0).all()):
             rows["clipped_low"] = self._count("Less", self.f, self.low - self.beyond)
-        if self.is_relu:
-            rows["not_zero"] = self._count("Greater", self.f, np.float32(0))
+        rows["not_zero"] = self._count_true(self.canvas.add("Cast", [self.f], to=TensorProto.BOOL))
         return rows
 
     def _local(self) -> str:

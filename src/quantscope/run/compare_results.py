@@ -48,7 +48,10 @@ class ErrorSources:
 
 @dataclass(frozen=True)
 class ChannelComparison:
-    """One channel of a tensor; None as in `TensorComparison`."""
+    """One channel of a tensor; what each number is, and when it is None, as in `TensorComparison`.
+
+    With a scale for each channel, steps and range are the channel's own.
+    """
 
     channel: int
     sqnr_db: float | None
@@ -60,6 +63,15 @@ class ChannelComparison:
     float_max: float | None
     quantized_min: float | None
     quantized_max: float | None
+    used_share_of_range: float | None = None
+    float_mean: float | None = None
+    float_std: float | None = None
+    quantized_mean: float | None = None
+    quantized_std: float | None = None
+    rmse_steps: float | None = None
+    local_rmse_steps: float | None = None
+    ideal_rmse_steps: float | None = None
+    cosine: float | None = None
 
 
 @dataclass(frozen=True)

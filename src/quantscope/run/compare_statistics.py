@@ -30,6 +30,11 @@ def sqnr_db(signal: float, error: float) -> float | None:
     return 10 * log10(signal / error)
 
 
+def ideal_rmse_steps(share_not_zero: float) -> float:
+    """What rounding alone gives; zero is always a step, so it has no error."""
+    return IDEAL_RMSE_STEPS * sqrt(share_not_zero)
+
+
 @dataclass
 class Accumulator:
     """The sums of one probe so far, [channels] each; memory does not grow with images."""
@@ -121,8 +126,7 @@ class Accumulator:
             ),
             "rmse_steps": self._rmse_steps("error"),
             "local_rmse_steps": self._rmse_steps("local_error"),
-            "ideal_rmse_steps": IDEAL_RMSE_STEPS
-            * sqrt(total.get("not_zero", float(elements)) / elements),
+            "ideal_rmse_steps": ideal_rmse_steps(total.get("not_zero", elements) / elements),
             "cosine": _cosine(total["signal"], total["quantized_signal"], total["error"]),
             "sources": self._sources(total),
             "channels": per_channel,
@@ -136,22 +140,39 @@ class Accumulator:
             min=float(self.sums[f"{which}_min"].min()),
             max=float(self.sums[f"{which}_max"].max()),
             mean=mean,
-            std=sqrt(max(squares / elements - mean * mean, 0.0)),
+            std=_std(squares, total, elements),
         )
 
     def _used_share(self) -> float | None:
-        low, high = (end.astype(np.float64) for end in self.probe.tensor.params.representable_range)
+        """Per-tensor only: with a range for each channel there is no one share."""
+        low, high = self._range()
         if low.ndim:
             return None
         used = np.clip([self.sums["float_min"].min(), self.sums["float_max"].max()], low, high)
         return float((used[1] - used[0]) / (high - low))
 
+    def _used_shares(self) -> Array | None:
+        """Of each channel."""
+        low, high = self._range()
+        least, most = self.sums["float_min"], self.sums["float_max"]
+        if low.ndim and low.shape != least.shape:
+            return None
+        return np.asarray((np.clip(most, low, high) - np.clip(least, low, high)) / (high - low))
+
+    def _range(self) -> tuple[Array, Array]:
+        low, high = self.probe.tensor.params.representable_range
+        return low.astype(np.float64), high.astype(np.float64)
+
     def _rmse_steps(self, name: str) -> float | None:
-        step = self.probe.tensor.params.step
-        energy = self.sums[name]
+        energy = self._energy_steps(name)
+        return None if energy is None else sqrt(float(energy.mean()))
+
+    def _energy_steps(self, name: str) -> Array | None:
+        """Mean square of each channel in its steps."""
+        step, energy = self.probe.tensor.params.step, self.sums[name]
         if step.ndim and step.shape != energy.shape:
             return None
-        return sqrt(float((energy / step**2).sum()) / (self.elements * len(energy)))
+        return np.asarray(energy / step**2 / self.elements)
 
     def _sources(self, total: dict[str, float]) -> ErrorSources | None:
         if "inherited" not in total or total["error"] == 0:
@@ -176,6 +197,9 @@ class Accumulator:
     def _channels(self) -> tuple[ChannelComparison, ...]:
         sums, nothing = self.sums, np.zeros(len(self.sums["signal"]))
         low = sums.get("clipped_low", nothing)
+        not_zero = sums.get("not_zero", nothing + self.elements)
+        steps = [self._energy_steps(name) for name in ("error", "local_error")]
+        used = self._used_shares()
         return tuple(
             ChannelComparison(
                 channel=channel,
@@ -188,6 +212,19 @@ class Accumulator:
                 float_max=float(sums["float_max"][channel]),
                 quantized_min=float(sums["quantized_min"][channel]),
                 quantized_max=float(sums["quantized_max"][channel]),
+                used_share_of_range=None if used is None else float(used[channel]),
+                float_mean=float(sums["float_sum"][channel] / self.elements),
+                float_std=_std(sums["signal"][channel], sums["float_sum"][channel], self.elements),
+                quantized_mean=float(sums["quantized_sum"][channel] / self.elements),
+                quantized_std=_std(
+                    sums["quantized_signal"][channel], sums["quantized_sum"][channel], self.elements
+                ),
+                rmse_steps=None if steps[0] is None else sqrt(steps[0][channel]),
+                local_rmse_steps=None if steps[1] is None else sqrt(steps[1][channel]),
+                ideal_rmse_steps=ideal_rmse_steps(not_zero[channel] / self.elements),
+                cosine=_cosine(
+                    *(sums[name][channel] for name in ("signal", "quantized_signal", "error"))
+                ),
             )
             for channel in range(len(nothing))
         )
@@ -204,3 +241,7 @@ def _cosine(signal: float, other: float, difference: float) -> float | None:
     if signal <= 0 or other <= 0:
         return None
     return float(np.clip((signal + other - difference) / (2 * sqrt(signal * other)), -1, 1))
+
+
+def _std(squares: float, total: float, elements: int) -> float:
+    return sqrt(max(squares / elements - (total / elements) ** 2, 0.0))

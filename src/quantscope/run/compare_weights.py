@@ -17,7 +17,7 @@ from quantscope.run.compare_results import (
     TensorComparison,
     Uncompared,
 )
-from quantscope.run.compare_statistics import IDEAL_RMSE_STEPS, sqnr_db, worst_channels
+from quantscope.run.compare_statistics import ideal_rmse_steps, sqnr_db, worst_channels
 
 Values = NDArray[np.float64]
 
@@ -103,8 +103,7 @@ def _compared(
         )  # fmt: skip
     sqnr = sqnr_db(float((f * f).sum()), float((error * error).sum()))
     step, low, high = _grid(params, tensor, f.shape)
-    channels = _channels(f, q, axis, low, high)
-    size = float((f * f).sum() * (q * q).sum())
+    channels = _channels(f, q, axis, (step, low, high))
     return TensorComparison(
         name=pair.name,
         float_name=pair.float_name,
@@ -121,8 +120,8 @@ def _compared(
         quantized_values=_spread(q),
         rmse_steps=None if step is None else sqrt(float(((error / step) ** 2).mean())),
         local_rmse_steps=None if step is None else sqrt(float(((error / step) ** 2).mean())),
-        ideal_rmse_steps=IDEAL_RMSE_STEPS * sqrt(float((f != 0).mean())),
-        cosine=float((f * q).sum() / sqrt(size)) if size > 0 else None,
+        ideal_rmse_steps=ideal_rmse_steps(float((f != 0).mean())),
+        cosine=_cosine(f, q),
         no_sources="a constant has no sources but its rounding",
         channels=channels,
         worst_channels=worst_channels(channels),
@@ -155,38 +154,67 @@ def _spread(values: Values) -> Spread:
 
 
 def _channels(
-    f: Values, q: Values, axis: int, low: Values | None, high: Values | None
+    f: Values, q: Values, axis: int, grid: tuple[Values | None, Values | None, Values | None]
 ) -> tuple[ChannelComparison, ...]:
     if f.ndim == 0:
         return ()
-    ends = [None if e is None else np.moveaxis(np.broadcast_to(e, f.shape), axis, 0)
-            for e in (low, high)]  # fmt: skip
-    floats, quants = (_rows(np.moveaxis(v, axis, 0)) for v in (f, q))
-    signal, energy = (floats**2).sum(axis=1), ((quants - floats) ** 2).sum(axis=1)
-    low_share, high_share = (
-        None if end is None else beyond(floats, _rows(end)).mean(axis=1)
-        for end, beyond in zip(ends, (np.less, np.greater), strict=True)
+    floats, quants = (_rows(v, axis) for v in (f, q))
+    steps, lows, highs = (
+        None if v is None else _rows(np.broadcast_to(v, f.shape), axis) for v in grid
     )
-    extremes = [found(v, axis=1) for v in (floats, quants) for found in (np.min, np.max)]
-    found = []
-    for channel in range(len(floats)):
-        sqnr = sqnr_db(float(signal[channel]), float(energy[channel]))
-        found.append(
-            ChannelComparison(
-                channel=channel,
-                sqnr_db=sqnr,
-                local_sqnr_db=sqnr,
-                rmse=sqrt(energy[channel] / floats.shape[1]),
-                clipped_low_fraction=None if low_share is None else float(low_share[channel]),
-                clipped_high_fraction=None if high_share is None else float(high_share[channel]),
-                float_min=float(extremes[0][channel]),
-                float_max=float(extremes[1][channel]),
-                quantized_min=float(extremes[2][channel]),
-                quantized_max=float(extremes[3][channel]),
-            )
+    return tuple(
+        _channel(
+            channel, floats[channel], quants[channel],
+            *(None if v is None else v[channel] for v in (steps, lows, highs)),
         )
-    return tuple(found)
+        for channel in range(len(floats))
+    )  # fmt: skip
 
 
-def _rows(values: Values) -> Values:
-    return values.reshape(len(values), -1)
+def _channel(
+    channel: int,
+    f: Values,
+    q: Values,
+    step: Values | None,
+    low: Values | None,
+    high: Values | None,
+) -> ChannelComparison:
+    error = q - f
+    sqnr = sqnr_db(float((f * f).sum()), float((error * error).sum()))
+    steps = None if step is None else sqrt(float(((error / step) ** 2).mean()))
+    floats, quants = _spread(f), _spread(q)
+    return ChannelComparison(
+        channel=channel,
+        sqnr_db=sqnr,
+        local_sqnr_db=sqnr,
+        rmse=sqrt(float((error * error).mean())),
+        clipped_low_fraction=None if low is None else float((f < low).mean()),
+        clipped_high_fraction=None if high is None else float((f > high).mean()),
+        float_min=floats.min,
+        float_max=floats.max,
+        quantized_min=quants.min,
+        quantized_max=quants.max,
+        used_share_of_range=_used(f, _one(low), _one(high)),
+        float_mean=floats.mean,
+        float_std=floats.std,
+        quantized_mean=quants.mean,
+        quantized_std=quants.std,
+        rmse_steps=steps,
+        local_rmse_steps=steps,
+        ideal_rmse_steps=ideal_rmse_steps(float((f != 0).mean())),
+        cosine=_cosine(f, q),
+    )
+
+
+def _one(ends: Values | None) -> Values | None:
+    """The channel's one end; None where it has several."""
+    return ends[0] if ends is not None and ends.size and (ends == ends[0]).all() else None
+
+
+def _cosine(f: Values, q: Values) -> float | None:
+    size = float((f * f).sum() * (q * q).sum())
+    return float((f * q).sum() / sqrt(size)) if size > 0 else None
+
+
+def _rows(values: Values, axis: int) -> Values:
+    return np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)
