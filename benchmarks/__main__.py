@@ -3,7 +3,15 @@
 import sys
 from importlib import import_module
 
-NAMES = ("evaluation", "calibration_memory", "compare")
+NAMES = (
+    "evaluation",
+    "calibration_memory",
+    "compare",
+    "pt2e_compare",
+    "sensitivity",
+    "whatif",
+    "playground",
+)
 
 
 def main() -> None:
