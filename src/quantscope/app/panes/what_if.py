@@ -130,7 +130,7 @@ def _said(answer: Answer, effect: Effect) -> Iterator[str]:
     if effect.unchanged:
         text = "Changes nothing at the output: every score of every image is the same."
         yield f'<p class="qs-line" data-testid="unchanged">{text}</p>'
-    for layer, before, after in effect.kernels_changed:
+    for layer, before, after in answer.kernels:
         yield (
             f'<p class="qs-line qs-gap">{word("kernel", "kernel")} of <b>{safe(layer)}</b>: '
             f"{safe(before)}, now {safe(after)}</p>"

@@ -5,10 +5,9 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from threading import Condition, Lock
+from threading import Condition, Lock, Thread
+from typing import Any
 from weakref import WeakKeyDictionary
-
-import marimo as mo
 
 from quantscope.app.edits import Edits
 from quantscope.app.memo import Memo
@@ -18,7 +17,7 @@ from quantscope.edit import Editor
 from quantscope.errors import QuantscopeError, StoppedError
 from quantscope.progress import Progress
 from quantscope.run.sessions import Execution
-from quantscope.run.whatif import DownstreamSqnr, Effect, WhatIf
+from quantscope.run.whatif import DownstreamSqnr, Effect, KernelChange, WhatIf
 
 _SECONDS_OF_REST = 0.25
 _MOST_TOOLS = 8
@@ -37,7 +36,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Answer:
-    """To the edits in force. Numbers come first; `settled` and `after` follow when nothing moves.
+    """To the edits in force. Numbers come first; the rest follows when nothing moves any more.
 
     `after` is the edited model's SQNR along the network; `error` says why an answer, or its second
     half, could not be had.
@@ -49,8 +48,16 @@ class Answer:
     images: ImageSet | None = None
     effect: Effect | None = None
     after: DownstreamSqnr | None = None
+    kernels: tuple[KernelChange, ...] = ()
     settled: bool = False
     error: str = ""
+
+    def measured(self) -> dict[str, Any] | None:
+        """The effect as plain values, for a recipe; None if there is none."""
+        if self.effect is None or not self.edits:
+            return None
+        with asked_for(self.session, self.way).lock:
+            return self.effect.to_dict()
 
 
 class Asked:
@@ -95,17 +102,22 @@ def answer_on(
 ) -> Answer:
     """On the whole sample, or on more images; raises what goes wrong."""
     if images is not session.sample:
-        # Opened for this one answer: what it keeps of so many images is too much to hold on to.
         effect = _open(session, way, images).answer(edits, full=True, progress=progress)
-        return Answer(session, edits, way, images, effect)
-    asked = asked_for(session, way)
-    with asked.lock:
-        effect = asked.what_if.answer(edits, full=True, progress=progress)
-    return Answer(session, edits, way, images, effect)
+        # Asked now, so that nothing holds on to what was kept of so many images.
+        kernels = effect.kernels_changed if edits else ()
+        effect = replace(effect, find_kernels=lambda: kernels)
+    else:
+        asked = asked_for(session, way)
+        with asked.lock:
+            effect = asked.what_if.answer(edits, full=True, progress=progress)
+    return _settled(Answer(session, edits, way, images, effect))
 
 
 class Answers:
-    """`publish` is called in a thread of marimo's, for each answer that is not outdated by then."""
+    """`publish` is called in a thread, which ends when there is nothing left to answer.
+
+    Traits of widgets may be set in it; marimo's states may not.
+    """
 
     def __init__(self, publish: Callable[[Answer], None]) -> None:
         self._publish = publish
@@ -122,8 +134,7 @@ class Answers:
             if self._running or self._closed:
                 return
             self._running = True
-        # Only setters in mo.Thread reach the page; it ends when there is nothing left to answer.
-        mo.Thread(target=self._run, daemon=True).start()
+        Thread(target=self._run, daemon=True).start()
 
     def close(self) -> None:
         with self._news:
@@ -137,9 +148,9 @@ class Answers:
             self._publish(answer)
             if answer.effect is None or self._moves_again():
                 continue
-            settled = replace(answer, settled=True)
+            settled = _caught(answer, _settled)
             self._publish(settled)
-            if answer.edits:
+            if answer.edits and not settled.error:
                 self._publish(_caught(settled, partial(_second, progress=self._unless_outdated)))
 
     def _next(self) -> Answer | None:
@@ -170,6 +181,18 @@ def _first(question: Answer) -> Answer:
     with asked.lock:
         effect = asked.what_if.answer(question.edits)
     return replace(question, effect=effect, images=asked.what_if.quick_images)
+
+
+def _settled(answer: Answer) -> Answer:
+    """With what takes longer than the numbers: the kernels that run otherwise than before."""
+    return replace(answer, settled=True, kernels=_kernels(answer))
+
+
+def _kernels(answer: Answer) -> tuple[KernelChange, ...]:
+    if answer.effect is None or not answer.edits:
+        return ()
+    with asked_for(answer.session, answer.way).lock:
+        return answer.effect.kernels_changed
 
 
 def _second(answer: Answer, progress: Progress) -> Answer:

@@ -318,7 +318,7 @@ class Bench:
             found = replace(found, after=before.after)
         if found.edits == self.page.edits:
             self.full.offer = "" if has_sample else "on all 10,000 images"
-            self._publish(replace(found, settled=True))
+            self._publish(found)
         yield
 
 

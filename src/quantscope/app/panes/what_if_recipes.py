@@ -54,13 +54,12 @@ class Keeping:
         bench = self.bench
         answer = bench.answer
         measured = answer is not None and answer.edits == bench.page.edits
-        effect = answer.effect if answer is not None and measured else None
         return Recipe(
             base_digest=bench.editor.file.digest,
             base_model=bench.session.opened.name,
             edits=bench.page.edits,
             note=self.widget.note,
-            effect=effect.to_dict() if effect is not None else None,
+            effect=answer.measured() if answer is not None and measured else None,
         )
 
     def _model(self) -> bytes:
