@@ -103,7 +103,7 @@ class QuantizedNet(nn.Module):
 
 def save(module: nn.Module, path: Path, *, batch: tuple[int, int] | int = (1, 64)) -> Path:
     """As a program; `batch` is what it may be, or the only one that it takes."""
-    import torch.ao.quantization.fx._decomposed  # noqa: F401, registers the operators
+    import torch.ao.quantization.fx._decomposed
 
     if isinstance(batch, int):
         shapes, example = None, torch.zeros(batch, *SHAPE)

@@ -23,7 +23,9 @@ def command(
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Whether to open the page in a browser.")
     ] = True,
-    edit: Annotated[bool, typer.Option("--edit", help="Open a copy of the notebook, with its code.")] = False,
+    edit: Annotated[
+        bool, typer.Option("--edit", help="Open a copy of the notebook, with its code.")
+    ] = False,
 ) -> None:
     """Open the playground: a page on which a model is seen, changed and understood.
 
