@@ -30,6 +30,7 @@ Scores = NDArray[np.floating]
 
 KEPT_BYTES = 512 << 20
 _ANSWERS = 32
+_SIZES = 4096
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,10 @@ class SuffixRunner:
     The edited model may be any model with the same input. It is compared with the base and with the
     model before it, so that edits made on top of one another are cut late as well. Kept are the
     integers of every quantized value, and what everything goes through even where it is not
-    quantized: each at most 20 kB an image, or 64 kB where the base is float there. In all, at most
-    `kept_bytes` are kept, those used longest ago going first. Models are not copied: do not change
-    the base, or the last edited one, in place.
+    quantized: each at most 20 kB an image, or 64 kB where the base is float there. What an edited
+    quantizer reads is kept as well, at most 64 kB. In all, at most `kept_bytes` are kept, those
+    used longest ago going first. Models are not copied: do not change the base, or the last edited
+    one, in place.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class SuffixRunner:
         self.last_run: SuffixRun | None = None
         self._base = Known(self.graph_of(base), self.parts.sizes)
         self._recent: Known | None = None
+        self._recent_sizes: dict[Digest, int | None] = {}
         self._base_scores: Scores | None = None
         self._answers: OrderedDict[Digest, Scores] = OrderedDict()
 
@@ -151,9 +154,7 @@ class SuffixRunner:
             if digest in self.parts.kept:
                 sizes[name] = self.parts.kept.bytes_of(digest) // len(self.images)
                 continue
-            # What the base knows need not be asked of the other, which would have to be measured.
-            known = self._base if digest in self._base.digests else self._recent
-            size = None if known is None else known.size_of(digest)
+            size = self._size_of(digest)
             if size is not None and size * len(self.images) <= self.parts.kept.limit:
                 sizes[name] = size
         several = frontier(graph, [graph.output], sizes)
@@ -161,6 +162,19 @@ class SuffixRunner:
         if total <= self.parts.kept.limit:
             return several
         return frontier(graph, [graph.output], sizes.keys() & set(graph.chain))
+
+    def _size_of(self, digest: Digest) -> int | None:
+        """Of a value of the base, or of the model before, that may be kept."""
+        if digest in self._base.digests:
+            return self._base.size_of(digest)
+        if self._recent is None or digest not in self._recent.digests:
+            return None
+        # A model has to be run to be measured; edits on top of one another share most values.
+        if digest not in self._recent_sizes:
+            while len(self._recent_sizes) >= _SIZES:
+                self._recent_sizes.pop(next(iter(self._recent_sizes)))
+            self._recent_sizes[digest] = self._recent.size_of(digest)
+        return self._recent_sizes[digest]
 
     def _run_from(
         self,

@@ -66,26 +66,41 @@ class Known:
     def keepable(self) -> dict[str, int]:
         """Bytes an image: integers, and whatever else everything goes through, if small enough."""
         graph, makers = self.graph, self.graph.makers
-        quantizers = (n for n in graph.proto.graph.node if n.op_type == "QuantizeLinear")
-        quantized = {node.input[0] for node in quantizers}
         found = {}
-        for name, size in self._probe(graph, graph.dependent).items():
+        for name, size in self._measured.items():
             # The integers before a DequantizeLinear say the same in a quarter of the bytes.
             is_integer = size.dtype.kind in "iu" and size.dtype.itemsize <= 2
             is_cut = name in graph.chain and makers[name].op_type != "DequantizeLinear"
-            may_be_large = size.dtype.kind == "f" and name not in quantized
+            may_be_large = size.dtype.kind == "f" and name not in self._quantized
             limit = FLOAT_BYTES_AN_IMAGE if may_be_large else QUANTIZED_BYTES_AN_IMAGE
-            if (is_integer or is_cut) and name != graph.output and size.bytes_an_image <= limit:
+            if (is_integer or is_cut) and size.bytes_an_image <= limit:
                 found[name] = size.bytes_an_image
         return found
 
     def size_of(self, digest: Digest) -> int | None:
-        """Bytes an image of a value that may be kept, else None."""
+        """Bytes an image of a value that may be kept, else None.
+
+        Besides `keepable`, what a quantizer reads: kept only when that quantizer is edited, since
+        it is likely to be edited again.
+        """
         return self._sizes.get(digest) if digest in self.digests else None
 
     @cached_property
     def _sizes(self) -> dict[Digest, int]:
-        return {self.graph.digests[name]: size for name, size in self.keepable.items()}
+        read = {name: self._measured[name] for name in self._quantized & self._measured.keys()}
+        sizes = {n: s.bytes_an_image for n, s in read.items() if s.dtype.kind == "f"}
+        sizes = {n: size for n, size in sizes.items() if size <= FLOAT_BYTES_AN_IMAGE}
+        return {self.graph.digests[name]: size for name, size in {**sizes, **self.keepable}.items()}
+
+    @cached_property
+    def _measured(self) -> Mapping[str, Size]:
+        names = [name for name in self.graph.dependent if name != self.graph.output]
+        return self._probe(self.graph, names)
+
+    @cached_property
+    def _quantized(self) -> set[str]:
+        nodes = self.graph.proto.graph.node
+        return {node.input[0] for node in nodes if node.op_type == "QuantizeLinear"}
 
 
 def _bytes(batches: Sequence[Array]) -> int:

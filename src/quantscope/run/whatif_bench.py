@@ -88,9 +88,10 @@ class OnnxRunner:
         return self._watch.changes(applied.proto, executed)
 
     def graph_of(self, applied: Applied) -> ValueGraph:
-        if self._last is None or self._last[0] is not applied.proto:
-            self._last = applied.proto, self.suffix.graph_of(applied.proto)
-        return self._last[1]
+        last = self._last
+        if last is None or last[0] is not applied.proto:
+            last = self._last = applied.proto, self.suffix.graph_of(applied.proto)
+        return last[1]
 
 
 class Bench:
