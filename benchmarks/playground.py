@@ -1,0 +1,205 @@
+"""The playground in a browser: command to usable page, and slider to changed number in the page.
+
+Against the same in a naive notebook, whose cell rebuilds the session and runs all images at every
+move (benchmarks/naive_playground.py). Both servers run at once and are measured in turn, so that
+their ratio holds on a loaded machine too. Run it with: python -m benchmarks.playground
+"""
+
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+NAIVE = ROOT / "benchmarks" / "naive_playground.py"
+MOVES, BLOCKS = 50, 5
+STARTS = 3
+SLIDER_STEP = 1 / 32
+SECONDS = 300
+QUIET_SECONDS = 3
+"""The page draws figures after an answer; they are not to slow the other's turn."""
+
+FIND = """const deep = (root, wanted) => {
+  const found = root.querySelector(wanted);
+  if (found) return found;
+  for (const part of root.querySelectorAll("*")) {
+    const inside = part.shadowRoot && deep(part.shadowRoot, wanted);
+    if (inside) return inside;
+  }
+  return null;
+};"""
+CHANGED = """const changed = (began, wanted) => {
+  const first = deep(document, wanted);
+  const home = first.getRootNode();
+  const old = first.textContent;
+  return new Promise((done) => {
+    const look = () => {
+      const now = home.querySelector(wanted)?.textContent;
+      if (now && now !== old) done([performance.now() - began(), now]);
+      else setTimeout(look, 1);
+    };
+    look();
+  });
+};"""
+# As a key does: one `input` and one `change`; factors of 2**octaves, from -5 to 5.
+MOVE_OURS = f"""([octaves]) => {{ {FIND} {CHANGED}
+  const slider = deep(document, '[data-testid="slider-scale"]');
+  const began = performance.now();
+  const answer = changed(() => began, '[data-testid="edited-accuracy"]');
+  const [least, most] = [Number(slider.min), Number(slider.max)];
+  slider.value = String(least + ((most - least) * (octaves + 5)) / 10);
+  for (const what of ["input", "change"]) slider.dispatchEvent(new Event(what));
+  return answer;
+}}"""
+WAIT_NAIVE = f"""() => {{ {FIND} {CHANGED}
+  let began = performance.now();
+  const start = () => {{ began = performance.now(); }};
+  window.addEventListener("keydown", start, {{ capture: true, once: true }});
+  window.naiveAnswer = changed(() => began, '[data-testid="accuracy"]');
+}}"""
+
+
+def run() -> None:
+    browser_path = _find_browser()
+    if browser_path is None:
+        print("playground: no Chromium was found; install one with: make browser")
+        return
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
+        browser.new_page().close()  # the browser's own start is not ours
+        _report_starts(browser)
+        _report_moves(browser)
+        browser.close()
+
+
+def _report_starts(browser: Any) -> None:
+    found: dict[str, list[float]] = {"ours": [], "naive": []}
+    for _ in range(STARTS):
+        for how, seconds in found.items():
+            began = time.perf_counter()
+            with _serving(how) as address:
+                page = _opened(browser, address, how)
+                seconds.append(time.perf_counter() - began)
+                page.close()
+    ours, naive = (statistics.median(found[how]) for how in ("ours", "naive"))
+    print(
+        f"playground: command to usable page {ours:.1f} s "
+        f"({min(found['ours']):.1f} to {max(found['ours']):.1f}), "
+        f"the naive notebook {naive:.1f} s: {naive / ours:.2f} times as long"
+    )
+
+
+def _report_moves(browser: Any) -> None:
+    with _serving("ours") as our_address, _serving("naive") as naive_address:
+        ours, naive = (
+            _opened(browser, address, how)
+            for address, how in ((our_address, "ours"), (naive_address, "naive"))
+        )
+        _settle(ours)
+        times: dict[str, list[float]] = {"ours": [], "naive": []}
+        for block in range(BLOCKS):
+            for number in range(MOVES // BLOCKS):
+                times["ours"].append(_move_ours(ours, block * MOVES // BLOCKS + number))
+            time.sleep(QUIET_SECONDS)
+            for number in range(MOVES // BLOCKS):
+                times["naive"].append(_move_naive(naive, number))
+        medians = {how: statistics.median(found) for how, found in times.items()}
+        worst = {how: sorted(found)[int(0.9 * len(found))] for how, found in times.items()}
+        print(
+            f"playground: slider to changed number {medians['ours']:.0f} ms, median of "
+            f"{len(times['ours'])} (90 % below {worst['ours']:.0f}); rebuilding the session "
+            f"{medians['naive']:.0f} ms (90 % below {worst['naive']:.0f}): "
+            f"{medians['naive'] / medians['ours']:.1f} times as long"
+        )
+
+
+def _move_ours(page: Any, number: int) -> float:
+    """No position twice, and every second one clips so much that the accuracy must change."""
+    octaves = (number // 2 + 1) * SLIDER_STEP - (4 if number % 2 else 0)
+    milliseconds, _ = page.evaluate(MOVE_OURS, [octaves])
+    return float(milliseconds)
+
+
+def _move_naive(page: Any, number: int) -> float:
+    page.bring_to_front()
+    page.locator("[role=slider]").focus()
+    page.evaluate(WAIT_NAIVE)
+    page.keyboard.press("End" if number % 2 else "Home")
+    milliseconds, _ = page.evaluate("() => window.naiveAnswer")
+    return float(milliseconds)
+
+
+def _settle(page: Any) -> None:
+    """What is measured when a page opens is done, and there is an edit whose number can change."""
+    page.bring_to_front()
+    page.locator('[data-testid="job-start"]').first.wait_for()
+    page.locator('[data-layer="stem"]').first.click()
+    page.get_by_test_id("tab-What if").click()
+    page.get_by_test_id("field-scale").fill("0.1")
+    page.get_by_test_id("field-scale").press("Enter")
+    page.get_by_test_id("edited-accuracy").filter(has_text="%").wait_for()
+    time.sleep(2 * QUIET_SECONDS)
+
+
+def _opened(browser: Any, address: str, how: str) -> Any:
+    """A page that shows its first number."""
+    page = browser.new_page()
+    page.set_default_timeout(SECONDS * 1000)
+    page.goto(address)
+    number = "accuracy-float" if how == "ours" else "accuracy"
+    page.get_by_test_id(number).filter(has_text="%").wait_for()
+    return page
+
+
+@contextmanager
+def _serving(how: str) -> Iterator[str]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    ours = ["quantscope", "play", "--no-browser", "--port", port]
+    naive = ["marimo", "-y", "run", str(NAIVE), "--headless", "--no-token", "--port", port]
+    server = subprocess.Popen(
+        [sys.executable, "-m", *(ours if how == "ours" else naive)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=ROOT,
+    )
+    try:
+        yield _answering(f"http://127.0.0.1:{port}", server)
+    finally:
+        server.send_signal(signal.SIGINT)
+        server.wait(timeout=SECONDS)
+
+
+def _answering(address: str, server: subprocess.Popen[bytes]) -> str:
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end and server.poll() is None:
+        try:
+            with urllib.request.urlopen(address, timeout=5):
+                return address
+        except OSError:
+            time.sleep(0.05)
+    raise RuntimeError(f"nothing answered at {address}")
+
+
+def _find_browser() -> Path | None:
+    spec = spec_from_file_location("find_browser", ROOT / "tools" / "find_browser.py")
+    assert spec and spec.loader
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found: Path | None = module.find()
+    return found
+
+
+if __name__ == "__main__":
+    run()
