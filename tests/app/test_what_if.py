@@ -329,6 +329,16 @@ def test_a_recipe_of_another_model_is_refused_and_what_fits_is_offered(
     page.get_by_test_id("apply-fitting").click()
     shows(page, ask(*recipe.edits))
     expect(refused).to_be_hidden()
+    clear(page)
+    page.get_by_test_id("load-guided").click()
+    page.get_by_test_id("open-its-model").click()
+    expect(page.get_by_test_id("model")).to_have_text("resnet8-uint8")
+    expect(page.get_by_test_id("recipe-said")).to_contain_text("10 edits loaded")
+    shows(page, WhatIf("resnet8-uint8", load_sample()).answer(recipe.edits))
+    clear(page)
+    page.get_by_test_id("open-toggle").click()
+    page.get_by_test_id("open-resnet8-int8").click()
+    expect(page.get_by_test_id("model")).to_have_text("resnet8-int8")
     page.get_by_test_id("guided-saturation-and-its-cure").click()
 
 

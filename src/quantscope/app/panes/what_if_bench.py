@@ -12,16 +12,15 @@ from quantscope.app.edits import Edits, History, edits_of
 from quantscope.app.panes import what_if, what_if_pictures
 from quantscope.app.panes.what_if_answers import Answer, Answers, Way, answer_on, editor_of
 from quantscope.app.panes.what_if_flips import flip_groups
+from quantscope.app.panes.what_if_gestures import edits_after
 from quantscope.app.panes.what_if_recipes import Keeping
 from quantscope.app.panes.what_if_specs import (
     Situation,
-    edit_items,
     hist_data,
     off_in,
-    parts_for,
     qparam_spec,
-    switch_items,
 )
+from quantscope.app.panes.what_if_switches import edit_items, parts_for, switch_items
 from quantscope.app.session import Session
 from quantscope.app.widgets import Job
 from quantscope.app.widgets.choice import Choice
@@ -219,7 +218,11 @@ class Bench:
 
     def _show(self) -> None:
         with self._showing:
-            at = self.situation
+            try:
+                at = self.situation
+            except QuantscopeError as error:
+                self.params.spec = {"tensor": "", "locked": str(error), "seen": self._seen}
+                return
             tensor, refusal = self._refused
             refusal = refusal if tensor == at.selection.tensor else ""
             self.params.spec = qparam_spec(at, seen=self._seen, refusal=refusal)
@@ -257,28 +260,11 @@ class Bench:
         tensor = at.named(step.get("tensor"))
         if tensor is None:
             return ""
-        edits, now = self.page.edits, at.params(tensor)
         try:
-            match step["what"]:
-                case "scale":
-                    found = gestures.set_scale(edits, tensor, now, _number(step["value"]))
-                case "zero_point":
-                    found = gestures.set_zero_point(edits, tensor, now, _whole(step["value"]))
-                case "range":
-                    found = gestures.set_range(
-                        edits, tensor, _number(step["lo"]), _number(step["hi"])
-                    )
-                case "factor":
-                    found = gestures.set_factor(edits, tensor, _number(step["value"]))
-                case "channel":
-                    found = gestures.set_channel(
-                        edits, tensor, now, int(step["channel"]), _number(step["value"])
-                    )
-                case _:
-                    found = gestures.reset(edits, tensor)
+            edits = edits_after(step, at.edits, tensor, at.params(tensor))
         except BadConfigError as error:
             return str(error)
-        return self.put(found, (tensor.name, step["what"], step.get("channel")))
+        return self.put(edits, (tensor.name, step["what"], step.get("channel")))
 
     def _on_switch(self, _widget: Any, message: dict[str, Any], _buffers: Any) -> None:
         if message.get("do") != "switch":
@@ -320,18 +306,3 @@ class Bench:
             self.full.offer = "" if has_sample else "on all 10,000 images"
             self._publish(found)
         yield
-
-
-def _number(given: Any) -> float:
-    """What a slider or a field sent; a field sends what was typed."""
-    try:
-        return float(given)
-    except (TypeError, ValueError):
-        raise BadConfigError(f"{given!r} is not a number; type one such as 0.05") from None
-
-
-def _whole(given: Any) -> int:
-    value = _number(given)
-    if not value.is_integer():
-        raise BadConfigError(f"A zero-point is a whole number, not {given}")
-    return int(value)

@@ -1,17 +1,17 @@
 """What the What-if widgets show of a model with edits: plain values, no marimo."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from quantscope.app.edits import Edits, channel_scales, factor_of
-from quantscope.app.selection import Selection, select_layer, select_tensor
+from quantscope.app.edits import Edits, factor_of
+from quantscope.app.selection import Selection
 from quantscope.app.session import Session
 from quantscope.arithmetic import QuantParams
-from quantscope.edit import Applied, Edit, Editor, Off, OffRole, On, OnRole, SetScale, describe
+from quantscope.edit import Applied, Edit, Editor, Off, OffRole, On, OnRole, SetScale
 from quantscope.edit.settings import stays_symmetric
 from quantscope.edit.targets import parts_of
 from quantscope.errors import QuantscopeError
@@ -19,7 +19,6 @@ from quantscope.model import Layer, QuantTensor
 from quantscope.run.histogram_results import Histogram
 
 _BINS = 160
-_MOST_PICKED = 1024
 _NAMED = 4
 
 
@@ -91,7 +90,7 @@ def qparam_spec(at: Situation, *, seen: int, refusal: str = "") -> dict[str, Any
         "dtype": base.dtype,
         "locked": at.locked,
         "channels": 0 if base.is_per_tensor else base.scale.size,
-        "picks": 1 < base.scale.size <= _MOST_PICKED and not base.block_size,
+        "picks": not base.block_size,
         "zero_point": int(params.zero_point.flat[0]),
         "base_zero_point": int(base.zero_point.flat[0]),
         "zero_point_is_free": base.is_integer and base.bits <= 16,
@@ -144,84 +143,6 @@ def hist_data(at: Situation) -> dict[str, Any]:
         "message": "",
         "caption": _caption(tensor, is_float=counted.name == "float"),
     }
-
-
-def switch_items(at: Situation) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
-    """As `Switches.main` and `Switches.layers` have them."""
-    network, off = at.editor.network, at.off
-    main = []
-    if at.tensor is not None:
-        state = _state([at.tensor], off)
-        main.append(_item("tensor", at.tensor.name, at.tensor.name, "this tensor alone", state))
-    if at.layer is not None and (parts := parts_of(network, at.layer)):
-        names = ", ".join(part.name for part in parts)
-        label = f"layer {at.layer.name}"
-        main.append(_item("layer", at.layer.name, label, names, _state(parts, off)))
-    for role, kinds in (("weights", ("weight", "bias")), ("activations", ("activation",))):
-        parts = tuple(t for t in network.tensors if t.role in kinds)
-        if parts:
-            hint = f"{len(parts)} tensors"
-            main.append(_item("role", role, f"all {role}", hint, _state(parts, off)))
-    layers = [
-        _item("layer", layer.name, layer.name, "", _state(parts, off))
-        for layer in network.layers
-        if (parts := parts_of(network, layer))
-    ]
-    return main, layers
-
-
-def parts_for(at: Situation, kind: str, key: str) -> tuple[str, ...]:
-    """The tensors that a switch is for; biases follow, so they do not say what is on."""
-    network = at.editor.network
-    if kind == "role":
-        role = "weight" if key == "weights" else "activation"
-        return tuple(t.name for t in network.tensors if t.role == role)
-    if kind == "layer":
-        layer = next((x for x in network.layers if x.name == key), None)
-        return tuple(p.name for p in _telling(parts_of(network, layer))) if layer else ()
-    return (key,)
-
-
-def edit_items(session: Session, applied: Applied) -> list[dict[str, Any]]:
-    """As `EditStrip.items` has them."""
-    warnings = {warning.tensor: warning.text for warning in applied.warnings}
-    tensors = {t.name: t for t in session.opened.network.tensors}
-    layers = {x.name: x for x in session.opened.network.layers}
-    items = []
-    for edit in applied.edits:
-        name = str(getattr(edit, "tensor", None) or getattr(edit, "target", ""))
-        place = None
-        if name in tensors:
-            place = select_tensor(tensors[name]).to_dict()
-        elif name in layers:
-            place = select_layer(layers[name]).to_dict()
-        text = edit_text(edit, tensors.get(name))
-        items.append({"text": text, "warning": warnings.get(name, ""), "select": place})
-    return items
-
-
-def edit_text(edit: Edit, tensor: QuantTensor | None) -> str:
-    """As `describe`, but scales of channels are told by those that differ from the model's."""
-    if not (isinstance(edit, SetScale) and isinstance(edit.scale, tuple) and tensor is not None):
-        return describe(edit)
-    given = np.asarray(channel_scales((edit,), tensor), np.float32)
-    moved = np.flatnonzero(given != tensor.params.scale.ravel())
-    if len(moved) == 1:
-        return f"scale of channel {moved[0]} of {tensor.name} = {given[moved[0]]:.4g}"
-    return f"scales of {len(moved)} channels of {tensor.name}"
-
-
-def _item(kind: str, key: str, label: str, hint: str, state: str) -> dict[str, str]:
-    return {"kind": kind, "key": key, "label": label, "hint": hint, "state": state}
-
-
-def _state(parts: Sequence[QuantTensor], off: frozenset[str]) -> str:
-    gone = [part.name in off for part in _telling(parts)]
-    return "off" if all(gone) else "some" if any(gone) else "on"
-
-
-def _telling(parts: Sequence[QuantTensor]) -> Sequence[QuantTensor]:
-    return [part for part in parts if part.role != "bias"] or parts
 
 
 def _nothing_here(at: Situation) -> str:

@@ -1,6 +1,7 @@
 const RANGE = "quantscope:range";
 const OCTAVES = 5;
 const MILLISECONDS = 60;
+const MOST_BARS = 1024;
 
 function render({ model, el }) {
   let spec = {};
@@ -178,7 +179,8 @@ function render({ model, el }) {
     const single = has && !spec.channels;
     body.hidden = !has;
     scale.row.hidden = !single;
-    factor.row.hidden = picker.hidden = one.row.hidden = single || !has;
+    factor.row.hidden = single || !has;
+    picker.hidden = one.row.hidden = single || !spec.picks;
     zero.row.hidden = !spec.zero_point_is_free;
     ends.hidden = !single;
     if (single) {
@@ -225,6 +227,8 @@ function render({ model, el }) {
   }
 
   function drawBars() {
+    bars.style.display = spec.channels > MOST_BARS ? "none" : "";
+    if (spec.channels > MOST_BARS) return;
     const sizes = [...spec.scales, ...spec.base_scales].filter((s) => s > 0).map(Math.log);
     const least = Math.min(...sizes), span = Math.max(...sizes) - least || 1;
     bars.setAttribute("viewBox", `0 0 ${spec.channels} 30`);
