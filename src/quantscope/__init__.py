@@ -12,22 +12,19 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from quantscope.data import ImageSet, calibration_set, load
-    from quantscope.edit import Recipe, apply
+    from quantscope.edit.apply import apply
+    from quantscope.edit.recipe import Recipe
     from quantscope.errors import QuantscopeError
     from quantscope.model import Network, read_network
     from quantscope.quantize import PtqConfig, quantize_model
-    from quantscope.run import (
-        Comparison,
-        Evaluation,
-        WhatIf,
-        capture,
-        compare,
-        evaluate,
-        kernel_gap,
-        kernel_map,
-        paired,
-        trace_value,
-    )
+    from quantscope.run.capture import capture
+    from quantscope.run.compare import compare
+    from quantscope.run.compare_results import Comparison
+    from quantscope.run.evaluate import Evaluation, evaluate, paired
+    from quantscope.run.gap import kernel_gap
+    from quantscope.run.kernels import kernel_map
+    from quantscope.run.trace import trace_value
+    from quantscope.run.whatif import WhatIf
     from quantscope.study.sensitivity import sensitivity
     from quantscope.study.sensitivity_results import Sensitivity
     from quantscope.zoo import bundled_models

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import marimo as mo
 
-import quantscope
 from quantscope.app.words import WORDS
 
 PAGES = {
@@ -30,7 +29,7 @@ def show(topic: str) -> mo.Html:
 
 def docs_folder() -> Path | None:
     """Where docs/quantization is: in the package, or beside it in the project's own folder."""
-    package = Path(quantscope.__file__).parent
+    package = Path(__file__).parents[2]
     places = (package / "docs" / "quantization", package.parents[1] / "docs" / "quantization")
     return next((place for place in places if place.is_dir()), None)
 
