@@ -184,6 +184,15 @@ def test_a_bias_that_would_leave_int32_is_refused_with_the_smallest_legal_scale(
         int8.apply([SetScale("stem.out", legal * 0.999)])
 
 
+@pytest.mark.parametrize("name", ["stem.out", "stack2.conv1.out", "stack2.add.out"])
+def test_the_next_number_below_the_smallest_legal_scale_is_refused(name: str, int8: Editor) -> None:
+    _, legal = smallest_legal(int8, SetScale(name, 1e-12))
+    int8.apply([SetScale(name, legal)])
+    below = float(np.nextafter(np.float32(legal), np.float32(0)))
+    with pytest.raises(BadConfigError, match="would leave int32"):
+        int8.apply([SetScale(name, below)])
+
+
 def test_a_weights_smallest_legal_scale_is_its_channels(int8: Editor) -> None:
     scales = int8.network.tensor("head.weight").params.scale.astype(float)
     scales[4] = 1e-13

@@ -258,3 +258,11 @@ def test_layers_stay_in_integer_kernels_after_scale_edits(
     )
     assert [layer.kernel for layer in after.layers] == [layer.kernel for layer in before.layers]
     assert after.integer_layers >= 10
+
+
+def test_a_range_as_wide_as_float32_allows_is_taken_without_a_warning_of_numpy(
+    int8: Editor,
+) -> None:
+    after = change(int8.apply([SetRange("stem.out", -3e38, 3e38)]), "stem.out").after
+    assert after is not None
+    np.testing.assert_allclose(after.scale, 6e38 / 255, rtol=1e-6)

@@ -149,6 +149,15 @@ REFUSALS: list[tuple[Edit, str]] = [
         FlipBit("head.weight", (0, 0), 8),
         "int8 of head.weight has no bit 8; give one from 0 to 7",
     ),
+    (
+        SetZeroPoint("stem.out", 2**70),
+        f"stem.out: zero-point {2**70} does not fit int8; give one from -128 to 127",
+    ),
+    (SetScale("stem.out", 10**40), f"The scale 1e+40 for stem.out is too large; {FROM_TO}"),
+    (
+        OffRole("biases"),  # type: ignore[arg-type]
+        "No role is called 'biases'; there are: weights, activations",
+    ),
 ]
 
 

@@ -159,8 +159,10 @@ def _steps(real: Array, scale: Array) -> Array:
 
 
 def _smallest(start: float, real: np.float32, rest: np.float32, tiny: float) -> float:
-    """The first float32 from `start` on that, times `rest`, is a legal scale."""
+    """The first float32 near `start` that, times `rest`, is a legal scale."""
     legal = np.float32(start)
+    for _ in range(4):  # rounding may make a little less than `start` legal too
+        legal = np.nextafter(legal, np.float32(0))
     while True:
         with np.errstate(under="ignore"):
             scale = np.asarray([legal * rest], np.float32)

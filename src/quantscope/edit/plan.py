@@ -93,6 +93,8 @@ def _add(plan: Plan, wiring: Wiring, network: Network, edit: Edit) -> None:
             parts = find_target(network, target)
             _switch(plan, wiring, parts, off=False)
         case OffRole(role) | OnRole(role):
+            if role not in _ROLES:
+                raise BadConfigError(f"No role is called {role!r}; there are: {', '.join(_ROLES)}")
             parts = tuple(t for t in network.tensors if t.role in _ROLES[role])
             if isinstance(edit, OffRole):
                 parts = tuple(_that_can_be_off(plan, wiring, parts))

@@ -63,7 +63,7 @@ def with_range(tensor: QuantTensor, params: QuantParams, edit: SetRange) -> Quan
                 edit.lo, edit.hi, params.dtype, symmetric=stays_symmetric(tensor, params)
             ),
         )
-    if edit.hi - edit.lo < found.scale and found.scale == 1:  # the rule's way out of denormals
+    if edit.hi - edit.lo < float(found.scale) == 1:  # the rule's way out of denormals
         raise BadConfigError(
             f"The range {shown} for {tensor.name} is too narrow: its scale would be denormal"
         )
@@ -110,6 +110,13 @@ def _spread(tensor: QuantTensor, params: QuantParams, given: Any, what: str) -> 
     """One number for all channels, or one for each."""
     values = np.asarray(given)
     count = params.scale.size
+    if values.dtype.kind == "O" and all(isinstance(value, int) for value in values.flat):
+        if what == "zero-point":  # 64 bits and more
+            raise BadConfigError(
+                f"{tensor.name}: zero-point {max(values.flat, key=abs)} does not fit "
+                f"{params.dtype}; give one from {params.qmin} to {params.qmax}"
+            )
+        values = values.astype(np.float64)
     if values.dtype.kind not in ("iu" if what == "zero-point" else "iuf"):
         kind = "whole number" if what == "zero-point" else "number"
         raise BadConfigError(f"The {what} {given!r} for {tensor.name} is not a {kind}")
