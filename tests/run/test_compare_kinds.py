@@ -1,5 +1,6 @@
 """Networks that the usual quantizer does not make: joins of three, scales by channel, float16."""
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from quantscope.errors import BadModelError
 from quantscope.run.capture import capture
 from quantscope.run.compare import compare
 from quantscope.run.compare_results import Comparison
+from quantscope.run.sessions import session_of
 
 Array = np.ndarray[Any, Any]
 
@@ -284,3 +286,22 @@ def test_weights_with_a_normalization_folded_in_are_compared_after_folding(tmp_p
     assert found.unpaired == ()
     assert found["conv.out"].sources is not None
     assert found["conv.out"].sources.total == pytest.approx(1, abs=1e-4)
+
+
+def test_a_session_of_thousands_of_nodes_opens_in_seconds() -> None:
+    """As a comparison of a large network has; planned, its memory took onnxruntime minutes."""
+    made = [onnx.helper.make_node("NonZero", ["x"], ["places"])]  # of a shape that nobody knows
+    made.append(onnx.helper.make_node("Cast", ["places"], ["value0"], to=onnx.TensorProto.FLOAT))
+    for n in range(4000):
+        made.append(onnx.helper.make_node("Mul", [f"value{n}", f"value{n}"], [f"square{n}"]))
+        made.append(onnx.helper.make_node("Sub", [f"square{n}", f"value{n}"], [f"value{n + 1}"]))
+    graph = onnx.helper.make_graph(
+        made,
+        "long",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", 2])],
+        [onnx.helper.make_empty_tensor_value_info("value4000")],
+    )
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    start = time.process_time()
+    session_of(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9), "reference")
+    assert time.process_time() - start < 5

@@ -13,6 +13,7 @@ from quantscope.model.onnx_file import OnnxFile
 Execution = Literal["reference", "runtime"]
 
 INT8_OPTION = "session.qdqisint8allowed"
+_MOST_NODES_TO_PLAN = 2000
 
 
 def session_options(
@@ -63,6 +64,9 @@ def session_of(
 ) -> ort.InferenceSession:
     """A session for a model in memory, as it is."""
     options = session_options(execution, int8_kernels=int8_kernels, threads=threads)
+    # Planning which buffer takes which place goes with the square of the nodes where shapes are not
+    # known: minutes for 8,000. Unplanned, values still go when the last of their readers has run.
+    options.enable_mem_reuse = len(proto.graph.node) <= _MOST_NODES_TO_PLAN
     return _session(proto.SerializeToString(), options, Path("the model"))
 
 
