@@ -92,6 +92,15 @@ def test_click_on_a_bar_selects_its_layer(playground: str, open_page: OpenPage) 
     expect(chosen_in_table(page)).to_have_attribute("data-layer", "stack3.conv1")
 
 
+def test_pane_under_the_mouse_stays_below_the_tabs(playground: str, open_page: OpenPage) -> None:
+    page = open_page(playground)
+    page.get_by_test_id("layer-name").hover()
+    height = "(name) => +getComputedStyle(document.querySelector(name)).zIndex"
+    assert page.evaluate(height, ".marimo-cell:hover") < page.evaluate(
+        height, '[data-cell-name="tabs"]'
+    )
+
+
 def test_layer_without_parameters_says_so(playground: str, open_page: OpenPage) -> None:
     page = open_page(playground)
     row_in_table(page, "flatten")
