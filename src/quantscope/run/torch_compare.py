@@ -69,14 +69,14 @@ def compare_opened(
     check_weights_fit(floats, quantized, pairing)
     programs = PairedPrograms(floats, quantized, pairing, detail=detail)
     both = _taking_what_both_take(floats, quantized)
-    for first, _ in both.batches(images.take(1), 1):
-        programs.check(first)
     probabilities = quantized.classifier.gives_probabilities
     scores = ScoreKeeper(images, "reference", probabilities=probabilities)
     accumulators: dict[str, Accumulator] = {}
     threads = threads or cores()
     done = 0
     with one_thread_each(threads):
+        for first, _ in both.batches(images.take(1), 1):
+            programs.check(first)
         batches = both.batches(images, batch or small_batch(quantized.network))
         for rows, count, found in in_order(programs.run, batches, threads=threads):
             scores.add(found.float_scores[:count], found.quantized_scores[:count])
