@@ -24,7 +24,9 @@ from quantscope.edit import (
 )
 from quantscope.errors import BadConfigError, BadDataError, BadModelError, StoppedError
 from quantscope.run import Execution, evaluate, paired
+from quantscope.run.capture import instrumented
 from quantscope.run.compare import compare
+from quantscope.run.sessions import session_of
 from quantscope.run.whatif import Effect, WhatIf
 from quantscope.run.whatif_evaluation import stratified
 from quantscope.zoo import bundled_models
@@ -266,8 +268,33 @@ def test_only_what_is_downstream_is_said_to_change() -> None:
     assert what_if.downstream_sqnr([]).downstream == ()
 
 
-def test_a_tensor_switched_off_has_no_sqnr_and_says_why() -> None:
-    found = opened("resnet8-uint8").downstream_sqnr([Off("stack2.conv1.out")])
+def value_of(model: onnx.ModelProto, name: str, images: ImageSet) -> np.ndarray:
+    session = session_of(instrumented(model, [name]), "reference")
+    return session.run([name], {"input": images.images.astype(np.float32)})[0].astype(np.float64)
+
+
+# A ReLU is put back in the first place; in the second there was none.
+@pytest.mark.parametrize(
+    ("tensor", "value", "float_value"),
+    [
+        ("stack2.conv1.out", "stack2.relu1.out_DequantizeLinear_Output", "stack2.relu1.out"),
+        ("stack2.conv2.out", "stack2.conv2.out", "stack2.conv2.out"),
+    ],
+)
+def test_a_tensor_switched_off_still_has_an_sqnr(tensor: str, value: str, float_value: str) -> None:
+    what_if = opened("resnet8-uint8")
+    found = what_if.downstream_sqnr([Off(tensor)])
+    now = value_of(what_if.editor.apply([Off(tensor)]).proto, value, what_if.quick_images)
+    floats = onnx.load(bundled_models()["resnet8"])
+    wanted = value_of(floats, float_value, what_if.quick_images)
+    sqnr = 10 * np.log10((wanted**2).sum() / ((now - wanted) ** 2).sum())
+    assert found[tensor].sqnr_db == pytest.approx(sqnr, abs=1e-4)
+    assert found[tensor].bits == 32
+    assert found.unseen == ()
+
+
+def test_what_is_switched_off_cannot_be_seen_in_runtime_execution() -> None:
+    found = opened("resnet8-uint8", "runtime").downstream_sqnr([Off("stack2.conv1.out")])
     assert [(u.name, u.reason) for u in found.unseen] == [
         ("stack2.conv1.out", "it is not quantized any more")
     ]

@@ -6,7 +6,7 @@ value that all downstream tensors depend on is kept, at most 64 kB an image.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import repeat
 from typing import Any
@@ -30,16 +30,20 @@ from quantscope.run.suffix_kept import FLOAT_BYTES_AN_IMAGE
 from quantscope.run.suffix_open import executed_graph
 from quantscope.run.suffix_part import Array, PartBatch
 from quantscope.run.whatif_bench import OnnxRunner, Way
+from quantscope.run.whatif_off import with_switched_off
 from quantscope.run.whatif_visible import Visible, carried_over, visible
 
 NOT_QUANTIZED = "it is not quantized any more"
+FLOAT_BITS = 32
 
 
 @dataclass(frozen=True, eq=False)
 class DownstreamSqnr(Comparison):
     """The edited model compared with the float one, SQNRs only; `before` is the unedited model's.
 
-    `downstream` are the tensors that the edits can have changed; all others are as before.
+    `downstream` are the tensors that the edits can have changed; all others are as before. A tensor
+    that is not quantized any more has a row, of 32 bits, with what its readers get instead; in
+    runtime execution it cannot be seen.
     """
 
     before: Comparison
@@ -140,6 +144,11 @@ class SqnrReader:
             detail="sqnr",
             fed=None if seen is None else [n for n, file in names.items() if file in seen.sights],
         )
+        off: frozenset[str] = frozenset()
+        if seen is None:
+            compared, off = with_switched_off(
+                compared, self._editor.base, proto, self._editor.network, self._pairing
+            )
         graph = value_graph(compared.model)
         digests = {probe.pair.name: graph.digests[probe.output] for probe in compared.probes}
         if seen is not None:
@@ -160,11 +169,13 @@ class SqnrReader:
                 # A copy: onnxruntime's own array would hold on to all memory of its session.
                 scores.append(batch.values[compared.float_scores][: batch.images].copy())
         rows = {a.probe.pair.name: a.finish() for a in accumulators}
+        rows |= {name: replace(rows[name], bits=FLOAT_BITS) for name in off & rows.keys()}
         not_finite = dict(self._not_finite(accumulators))
         made = {name for node in proto.graph.node for name in node.output}
         unseen = {} if seen is None else {n: seen.unseen.get(f) for n, f in names.items()}
         unseen |= compared.unseen
         unseen |= {name: NOT_QUANTIZED for name, file in names.items() if file not in made}
+        unseen = {name: why for name, why in unseen.items() if name not in off}
         if known is not None:
             same = digests.keys() - rows.keys()
             rows |= {name: known.rows[name] for name in same}
