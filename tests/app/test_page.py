@@ -92,13 +92,16 @@ def test_click_on_a_bar_selects_its_layer(playground: str, open_page: OpenPage) 
     expect(chosen_in_table(page)).to_have_attribute("data-layer", "stack3.conv1")
 
 
-def test_pane_under_the_mouse_stays_below_the_tabs(playground: str, open_page: OpenPage) -> None:
+def test_tabs_lie_above_the_pane_under_the_mouse_and_below_the_opener(
+    playground: str, open_page: OpenPage
+) -> None:
     page = open_page(playground)
-    page.get_by_test_id("layer-name").hover()
     height = "(name) => +getComputedStyle(document.querySelector(name)).zIndex"
-    assert page.evaluate(height, ".marimo-cell:hover") < page.evaluate(
-        height, '[data-cell-name="tabs"]'
-    )
+    tabs = '[data-cell-name="tabs"]'
+    page.get_by_test_id("layer-name").hover()
+    assert page.evaluate(height, ".marimo-cell:hover") < page.evaluate(height, tabs)
+    page.get_by_test_id("open-toggle").hover()
+    assert page.evaluate(height, ".marimo-cell:hover") > page.evaluate(height, tabs)
 
 
 def test_layer_without_parameters_says_so(playground: str, open_page: OpenPage) -> None:
