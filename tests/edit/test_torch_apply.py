@@ -31,7 +31,7 @@ from quantscope.errors import BadConfigError, BadModelError, QuantscopeError
 from quantscope.model.network import PROVENANCE_KEY
 from quantscope.model.reader import read_network
 from quantscope.run import evaluate
-from quantscope.run.torch_edited import open_edited
+from quantscope.run.torch_edited import ProgramWhatIf, open_edited
 from quantscope.zoo import bundled_models, read_safetensors
 
 Array = np.ndarray[Any, Any]
@@ -339,6 +339,20 @@ def test_edited_programs_are_saved_whole_and_say_what_was_done(
     again.save(tmp_path / "e2.pt2")
     edited = json.loads(read_network(tmp_path / "e2.pt2").metadata[PROVENANCE_KEY])["edited"]
     assert edited["earlier"]["base_digest"] == editor.file.digest
+
+
+def test_what_if_answers_with_the_whole_edited_program(paths: tuple[Path, Path]) -> None:
+    images = images_of(PICTURES)
+    asked = ProgramWhatIf(paths[0], images, float_model=paths[1], quick=3)
+    effect = asked.answer([SetScale("relu.out", factor=8)], full=True)
+    assert effect.evaluation.images == 7 and not effect.unchanged
+    np.testing.assert_array_equal(
+        effect.against_base.second.scores, evaluate(paths[0], images).scores
+    )
+    assert effect.against_float is not None
+    assert effect.against_float.second.model == "f.pt2"
+    assert asked.answer([]).unchanged and asked.answer([]).evaluation.images == 3
+    json.dumps(effect.to_dict(), allow_nan=False)
 
 
 @pytest.mark.slow
