@@ -229,7 +229,10 @@ def test_weights_packed_for_one_operator_are_left_alone(tmp_path: Path) -> None:
 def test_a_float_model_has_nothing_to_edit() -> None:
     with pytest.raises(QuantscopeError) as refused:
         Editor("resnet8")
-    assert "resnet8.onnx is not quantized: it has no parameters to edit; " in str(refused.value)
+    assert str(refused.value) == (
+        "resnet8.onnx is not quantized: it has no parameters to edit; "
+        "make a quantized model of it with: quantscope quantize resnet8.onnx -o OUT.onnx"
+    )
 
 
 def test_a_float_model_of_another_network_is_refused(

@@ -46,8 +46,8 @@ class Editor:
         file = model if isinstance(model, OnnxFile) else load_onnx(find_model(model))
         if file.format == "float":
             raise BadModelError(
-                f"{file.path} is not quantized: it has no parameters to edit; "
-                f"make a quantized model of it with: quantscope quantize {file.path}"
+                f"{file.path.name} is not quantized: it has no parameters to edit; "
+                f"make a quantized model of it with: quantscope quantize {file.path.name} -o OUT.onnx"
             )
         self.file = file
         self.network: Network = read_onnx(file)
