@@ -47,7 +47,8 @@ class Editor:
         if file.format == "float":
             raise BadModelError(
                 f"{file.path.name} is not quantized: it has no parameters to edit; "
-                f"make a quantized model of it with: quantscope quantize {file.path.name} -o OUT.onnx"
+                "make a quantized model of it with: "
+                f"quantscope quantize {file.path.name} -o OUT.onnx"
             )
         self.file = file
         self.network: Network = read_onnx(file)
