@@ -208,10 +208,13 @@ def test_a_refusal_is_a_line_at_the_control_and_nothing_changes(
 ) -> None:
     type_in(page, "scale", "0.1")
     shows(page, ask(SetScale("stem.out", 0.1)))
+    high = page.get_by_test_id("handle-high")
+    expect(high).to_have_attribute("aria-valuenow", re.compile(r"^25\.5"))
     with pytest.raises(QuantscopeError) as error:
         Editor("resnet8-int8").apply([refused])
     type_in(page, field, text)
     expect(page.get_by_test_id("refusal")).to_have_text(str(error.value))
+    expect(high).to_have_attribute("aria-valuenow", re.compile(r"^25\.5"))
     shows(page, ask(SetScale("stem.out", 0.1)))
     assert edits_of(page, tmp_path) == (SetScale("stem.out", 0.1),)
     type_in(page, "scale", "0.2")

@@ -226,7 +226,9 @@ class Bench:
             tensor, refusal = self._refused
             refusal = refusal if tensor == at.selection.tensor else ""
             self.params.spec = qparam_spec(at, seen=self._seen, refusal=refusal)
-            self.hist.data = hist_data(at)
+            # A refused gesture changes nothing but this: the browser must still hear of it.
+            answered = {"seen": self._seen, "range_seen": self.hist.edit.get("n", 0)}
+            self.hist.data = {**hist_data(at), **answered}
             with self.switches.hold_sync():
                 self.switches.main, self.switches.layers = switch_items(at)
 
