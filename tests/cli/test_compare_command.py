@@ -170,6 +170,12 @@ def test_no_images_is_said(tmp_path: Path) -> None:
     assert "images.npz" in refused("resnet8-uint8", "--data", nothing)
 
 
+def test_a_float_model_is_no_quantized_one() -> None:
+    assert refused("resnet8") == (
+        "resnet8.onnx is a float model: there is nothing to compare it with; give a quantized one"
+    )
+
+
 def test_an_unknown_float_model_is_asked_for(tmp_path: Path) -> None:
     model = tiny(tmp_path, "q.onnx", quantize=True)
     pictures = images(tmp_path, np.ones((2, 3, 4, 4), np.float32))

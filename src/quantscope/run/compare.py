@@ -84,6 +84,11 @@ def compare(
         )
     file = _onnx_file(path)
     network = read_onnx(file)
+    if not network.is_quantized:
+        raise BadModelError(
+            f"{file.path.name} is a float model: there is nothing to compare it with; "
+            f"give a quantized one"
+        )
     float_file = _float_file(network, float_model)
     float_network = read_onnx(float_file)
     pairing = paired(float_network, network)
