@@ -157,8 +157,7 @@ def test_a_quantized_model_is_not_taken_as_the_float_one(tmp_path: Path) -> None
         "resnet8-uint8.onnx was made from"
     )
     assert refused("resnet8", "--float", "resnet8", "--images", 1) == (
-        "resnet8.onnx is not quantized: it has no tensor to pair with resnet8.onnx; give a "
-        "quantized model"
+        "resnet8.onnx is a float model: there is nothing to compare it with; give a quantized one"
     )
 
 

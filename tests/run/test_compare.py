@@ -390,7 +390,7 @@ def test_models_that_do_not_belong_together_are_refused(
 def test_a_quantized_model_is_no_float_one() -> None:
     with pytest.raises(BadModelError, match=r"resnet8-int8\.onnx is quantized \(.*give the float"):
         compare("resnet8-uint8", SAMPLE, float_model="resnet8-int8")
-    with pytest.raises(BadModelError, match=r"resnet8\.onnx is not quantized"):
+    with pytest.raises(BadModelError, match=r"resnet8\.onnx is a float model"):
         compare("resnet8", SAMPLE, float_model="resnet8")
 
 
