@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from playing import settled
 from playwright.sync_api import Page, expect
 
-from conftest import settled
 from quantscope.app.opened import open_pair
 from quantscope.app.panes.images import filters, prediction_html, why_no_maps
 from quantscope.app.session import Accuracies, Session

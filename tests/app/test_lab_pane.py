@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from playing import settled
 from playwright.sync_api import Page, expect
 
-from conftest import settled
 from quantscope.app.lab import SIZES, config_from, lab_for, methods_of, sizes_of
 from quantscope.app.opened import open_pair
 from quantscope.app.panes.header import percent, points

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from playing import free_port
 
 import quantscope.app
-from conftest import free_port
 from quantscope.app.launch import FIRST_PORT, checked_port, launch, own_copy
 from quantscope.app.launch import free_port as first_free
 from quantscope.errors import BadConfigError, MissingExtraError

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from playing import playing, settled
 from playwright.sync_api import Page, expect
 
-from conftest import playing, settled
 from quantscope.app.panes.header import percent, points
 from quantscope.data import load_sample
 from quantscope.run import evaluate, kernel_gap, paired

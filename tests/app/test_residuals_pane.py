@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
+from playing import settled
 from playwright.sync_api import Page, expect
 
-from conftest import settled
 from quantscope.app.opened import open_pair
 from quantscope.app.panes.parts import share_text
 from quantscope.app.panes.residuals import show, wanted

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import onnxruntime as ort
 import pytest
+from playing import SECONDS
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from conftest import SECONDS
 from quantscope.app.panes.header import percent, points
 from quantscope.data import load_sample
 from quantscope.edit import (
