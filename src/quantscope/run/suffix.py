@@ -54,10 +54,10 @@ class SuffixRunner:
     The edited model may be any model with the same input. It is compared with the base and with the
     model before it, so that edits made on top of one another are cut late as well. Kept are the
     integers of every quantized value, and what everything goes through even where it is not
-    quantized: each at most 20 kB an image, or 64 kB where the base is float there. What an edited
-    quantizer reads is kept as well, at most 64 kB. In all, at most `kept_bytes` are kept, those
-    used longest ago going first. Models are not copied: do not change the base, or the last edited
-    one, in place.
+    quantized: each at most 20 kB an image, or 64 kB where the base is float there. What the last
+    edited quantizers read is kept as well, and what the model before has of its own: four values
+    at most. In all, at most `kept_bytes` are kept, those used longest ago going first. Models are
+    not copied: do not change the base, or the last edited one, in place.
     """
 
     def __init__(
@@ -187,7 +187,8 @@ class SuffixRunner:
         part = self.parts.part(graph, starts, [graph.output, *keep])
         rows: list[Array] = []
         done = 0
-        for values, size, count in self.parts.run(part, keep):
+        spare = [name for name in keep if graph.digests[name] not in self._base.keepable_digests]
+        for values, size, count in self.parts.run(part, keep, spare=spare):
             rows.append(self._one_row_an_image(values[graph.output], size)[:count])
             done += count
             progress("Evaluating", done, len(self.images))

@@ -16,6 +16,8 @@ QUANTIZED_BYTES_AN_IMAGE = 20_000
 FLOAT_BYTES_AN_IMAGE = 65_536
 """Where the model is not quantized, and where float values are needed beside the quantized."""
 
+SPARE_VALUES = 4
+
 
 class Size(NamedTuple):
     bytes_an_image: int
@@ -27,31 +29,44 @@ Probe = Callable[[ValueGraph, Sequence[str]], Mapping[str, Size]]
 
 
 class KeptValues:
-    """Values by what they are a function of, batch by batch; those used longest ago go first."""
+    """Values by what they are a function of, batch by batch; those used longest ago go first.
+
+    Of those that are kept only because they may be asked for again, there are at most four.
+    """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.bytes = 0
         self._values: OrderedDict[Digest, list[Array]] = OrderedDict()
+        self._spare: OrderedDict[Digest, None] = OrderedDict()
 
     def __contains__(self, digest: Digest) -> bool:
         return digest in self._values
 
     def __getitem__(self, digest: Digest) -> list[Array]:
-        self._values.move_to_end(digest)
+        for order in (self._values, self._spare):
+            if digest in order:
+                order.move_to_end(digest)
         return self._values[digest]
 
     def bytes_of(self, digest: Digest) -> int:
         """0 where it is not kept."""
         return _bytes(self._values.get(digest, []))
 
-    def put(self, digest: Digest, batches: list[Array]) -> None:
-        self.bytes += _bytes(batches) - _bytes(self._values.get(digest, []))
+    def put(self, digest: Digest, batches: list[Array], *, spare: bool = False) -> None:
+        self._drop(digest)
         self._values[digest] = batches
-        self._values.move_to_end(digest)
+        self.bytes += _bytes(batches)
+        if spare:
+            self._spare[digest] = None
+        while len(self._spare) > SPARE_VALUES:
+            self._drop(next(iter(self._spare)))
         while self.bytes > self.limit:
-            _, dropped = self._values.popitem(last=False)
-            self.bytes -= _bytes(dropped)
+            self._drop(next(iter(self._values)))
+
+    def _drop(self, digest: Digest) -> None:
+        self._spare.pop(digest, None)
+        self.bytes -= _bytes(self._values.pop(digest, []))
 
 
 class Known:
@@ -76,6 +91,10 @@ class Known:
             if (is_integer or is_cut) and size.bytes_an_image <= limit:
                 found[name] = size.bytes_an_image
         return found
+
+    @cached_property
+    def keepable_digests(self) -> frozenset[Digest]:
+        return frozenset(self.graph.digests[name] for name in self.keepable)
 
     def size_of(self, digest: Digest) -> int | None:
         """Bytes an image of a value that may be kept, else None.

@@ -96,11 +96,11 @@ class PartRunner:
         part: Part,
         keep: Collection[str] = (),
         *,
+        spare: Collection[str] = (),
         given: Iterable[Mapping[str, Array]] = repeat({}),
     ) -> Iterator[PartBatch]:
-        """Batch by batch; the values `keep` are kept when the last was taken.
-
-        `given` are, for each batch, the graph's further inputs.
+        """Batch by batch; the values `keep` are kept when the last was taken, `spare` among them
+        only until others are asked for. `given` are the graph's further inputs, for each batch.
         """
         found: dict[str, list[Array]] = {name: [] for name in keep}
         for (feeds, rows, count), more in zip(self._feeds(part), given, strict=False):
@@ -110,7 +110,7 @@ class PartRunner:
                 kept.append(values[name].copy())
             yield PartBatch(values, rows, count)
         for name, kept in found.items():
-            self.kept.put(part.graph.digests[name], kept)
+            self.kept.put(part.graph.digests[name], kept, spare=name in spare)
 
     def _feeds(self, part: Part) -> Iterator[tuple[dict[str, Array], int, int]]:
         # The batches of a whole run: the order of a sum can depend on them.

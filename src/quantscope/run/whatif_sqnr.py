@@ -200,7 +200,7 @@ class SqnrReader:
         if seen is not None:
             given = self._integers(seen, {p.pair.name: compared.fed[p.pair.name] for p in new})
         done = 0
-        for batch in self._parts.run(part, keep, given=given):
+        for batch in self._parts.run(part, keep, spare=keep, given=given):
             yield batch
             done += batch.images
             progress("Comparing", done, len(self._parts.images))
