@@ -142,6 +142,7 @@ def test_float_model_alone_says_what_to_do(open_page: OpenPage) -> None:
         expect(page.get_by_test_id("model")).to_have_text("resnet8")
         expect(page.get_by_text("nothing in it is quantized yet")).to_be_visible()
         expect(page.get_by_test_id("accuracy-float").locator(".qs-value")).to_contain_text("%")
+        page.close()  # before its server goes
 
 
 def test_all_images_says_how_to_get_them(open_page: OpenPage, tmp_path: Path) -> None:
@@ -150,6 +151,7 @@ def test_all_images_says_how_to_get_them(open_page: OpenPage, tmp_path: Path) ->
         page.get_by_test_id("job-start").click()
         expect(page.get_by_test_id("job-error")).to_contain_text("quantscope data fetch")
         expect(page.get_by_test_id("image-count")).to_have_text("1,000")
+        page.close()  # before its server goes
 
 
 # A quick machine has measured everything before a click of Playwright's arrives.
@@ -172,3 +174,4 @@ def test_measuring_can_be_stopped_and_goes_on(open_page: OpenPage) -> None:
         assert page.get_by_test_id("image-count").inner_text() != "1,000"
         page.get_by_test_id("job-start").click()
         settled(page)
+        page.close()  # before its server goes

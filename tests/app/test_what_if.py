@@ -181,7 +181,9 @@ def test_switches_take_quantization_away_and_back(page: Page, ask: Ask) -> None:
     expect(page.get_by_test_id("locked")).to_contain_text("not quantized now")
     page.get_by_test_id("switch-tensor").click()
     expect(page.get_by_test_id("clear-edits")).to_be_hidden()
+    expect(page.get_by_test_id("switch-layer")).to_have_attribute("aria-checked", "true")
     page.get_by_test_id("switch-layer").click()
+    expect(page.get_by_test_id("switch-tensor")).to_have_attribute("aria-checked", "false")
     page.get_by_test_id("switch-role-weights").click()
     shows(page, ask(Off("stem"), OffRole("weights")))
 
