@@ -16,6 +16,7 @@ from quantscope.edit import (
     Editor,
     Off,
     OffRole,
+    OnRole,
     Recipe,
     SetRange,
     SetScale,
@@ -184,7 +185,12 @@ def test_switches_take_quantization_away_and_back(page: Page, ask: Ask) -> None:
     expect(page.get_by_test_id("switch-layer")).to_have_attribute("aria-checked", "true")
     page.get_by_test_id("switch-layer").click()
     expect(page.get_by_test_id("switch-tensor")).to_have_attribute("aria-checked", "false")
-    page.get_by_test_id("switch-role-weights").click()
+    weights = page.get_by_test_id("switch-role-weights")
+    expect(weights).to_have_attribute("aria-checked", "mixed")
+    weights.click()  # what is partly off goes on first
+    expect(weights).to_have_attribute("aria-checked", "true")
+    shows(page, ask(Off("stem"), OnRole("weights")))
+    weights.click()
     shows(page, ask(Off("stem"), OffRole("weights")))
 
 
