@@ -104,7 +104,7 @@ def test_switches_know_what_is_on_and_what_is_partly_so(look: Look) -> None:
     assert found["all weights"] == "on"
     found = states(look("stem", "stem.out", OffRole("activations")))
     assert found["all activations"] == found["pool"] == "off"
-    assert found["all weights"] == "on"  # their biases follow, and do not count
+    assert found["all weights"] == "on"  # the biases of its readers stay quantized
     assert set(states(look("stem", "stem.out")).values()) == {"on"}
 
 

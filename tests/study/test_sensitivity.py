@@ -176,9 +176,8 @@ def test_rows_are_inputs_and_layers_with_quantization_of_their_own(both: Sensiti
 def test_a_layer_is_its_weight_bias_and_output(both: Sensitivity) -> None:
     rows = {(row.layer, row.mode): set(row.tensors) for row in both.rows}
     assert {"a.weight", "a.bias", "a.out"} <= rows["a", "disable"]
-    assert {"a.weight", "a.out"} <= rows["a", "enable"]
-    # A bias counts in steps of its input, so it goes with the input as well.
-    assert rows["x", "disable"] == {"x", "a.bias"}
+    assert rows["a", "enable"] == rows["a", "disable"]
+    assert rows["x", "disable"] == rows["x", "enable"] == {"x"}
 
 
 def test_a_layer_without_quantization_is_no_row(float_net: Path, tmp_path: Path) -> None:

@@ -35,12 +35,13 @@ def bias_outcomes(
     floats: FloatValues,
     note: Callable[[str], None],
 ) -> Iterator[BiasOutcome]:
-    """For every bias that an edit reaches, one way or the other."""
+    """For every bias that an edit reaches, one way or the other.
+
+    Where its input or weights are float, there is no rule that it could follow: it stays as stored.
+    """
     for site in wiring.bias_sites:
-        off = plan.off & {site.name, site.x, site.w}
-        if off:
-            if site.name in plan.integers:
-                note(f"{site.name} is not quantized any more, so its other edits have no effect")
+        # One whose scale is too small to be shown is no tensor of its own: it goes with its weights.
+        if (site.name if site.name in wiring.tensors else site.w) in plan.off:
             yield BiasOutcome(site, None, None, _float_bias(site, wiring, floats))
             continue
         edits = plan.integers.get(site.name, [])
@@ -59,6 +60,8 @@ def bias_outcomes(
 def _moved(site: BiasSite, wiring: Wiring, plan: Plan) -> tuple[Array, Array]:
     """The bias's scale, as the file would store it, and which of its channels are new."""
     kept, _ = stored(site, wiring)
+    if plan.off & {site.x, site.w}:
+        return kept, np.zeros(kept.shape, bool)
     before, after = product(site, wiring, Plan()), product(site, wiring, plan)
     with np.errstate(over="ignore", under="ignore"):
         scale = after.astype(kept.dtype)

@@ -53,8 +53,7 @@ def sensitivity(
     """Switch the quantization of each layer of a quantized ONNX model, and see what it changes.
 
     A layer's quantization is that of its weight, its bias and its output. What it reads belongs to
-    the layer that makes it, and a model input is a row of its own; but a bias counts in steps of
-    its layer's input, so it is quantized only while that is. A layer that only moves numbers
+    the layer that makes it, and a model input is a row of its own. A layer that only moves numbers
     (Flatten, MaxPool) has no quantization of its own, and no row.
 
     `mode` "disable" switches it off in the quantized network, "enable" on alone, all else off;
@@ -167,7 +166,7 @@ def _targets(editor: Editor, progress: Progress) -> _Targets:
         except BadModelError as error:
             skipped.append(NotSwitched(name, str(error)))
             continue
-        taken |= {change.tensor for change in applied.changes if change.kind != "bias follows"}
+        taken |= {change.tensor for change in applied.changes}
         found.append((name, op_type))
         notes |= dict.fromkeys(n for n in applied.notes if not n.endswith(_EXPECTED_NOTE))
     return _Targets(tuple(found), tuple(skipped), tuple(notes))

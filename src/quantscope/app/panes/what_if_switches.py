@@ -9,9 +9,11 @@ from quantscope.app.edits import channel_scales
 from quantscope.app.panes.what_if_specs import Situation
 from quantscope.app.selection import select_layer, select_tensor
 from quantscope.app.session import Session
-from quantscope.edit import Applied, Edit, SetScale, describe
+from quantscope.edit import AnyApplied, Edit, SetScale, describe
 from quantscope.edit.targets import parts_of
 from quantscope.model import QuantTensor
+
+_ROLES = {"weights": ("weight", "bias"), "activations": ("activation",)}
 
 
 def switch_items(at: Situation) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
@@ -25,7 +27,7 @@ def switch_items(at: Situation) -> tuple[list[dict[str, str]], list[dict[str, st
         names = ", ".join(part.name for part in parts)
         label = f"layer {at.layer.name}"
         main.append(_item("layer", at.layer.name, label, names, _state(parts, off)))
-    for role, kinds in (("weights", ("weight", "bias")), ("activations", ("activation",))):
+    for role, kinds in _ROLES.items():
         parts = tuple(t for t in network.tensors if t.role in kinds)
         if parts:
             hint = f"{len(parts)} tensors"
@@ -39,18 +41,17 @@ def switch_items(at: Situation) -> tuple[list[dict[str, str]], list[dict[str, st
 
 
 def parts_for(at: Situation, kind: str, key: str) -> tuple[str, ...]:
-    """The tensors that a switch is for; biases follow, so they do not say what is on."""
+    """The tensors that a switch is for."""
     network = at.editor.network
     if kind == "role":
-        role = "weight" if key == "weights" else "activation"
-        return tuple(t.name for t in network.tensors if t.role == role)
+        return tuple(t.name for t in network.tensors if t.role in _ROLES[key])
     if kind == "layer":
         layer = next((x for x in network.layers if x.name == key), None)
-        return tuple(p.name for p in _telling(parts_of(network, layer))) if layer else ()
+        return tuple(part.name for part in parts_of(network, layer)) if layer else ()
     return (key,)
 
 
-def edit_items(session: Session, applied: Applied) -> list[dict[str, Any]]:
+def edit_items(session: Session, applied: AnyApplied) -> list[dict[str, Any]]:
     """As `EditStrip.items` has them."""
     warnings = {warning.tensor: warning.text for warning in applied.warnings}
     tensors = {t.name: t for t in session.opened.network.tensors}
@@ -84,9 +85,5 @@ def _item(kind: str, key: str, label: str, hint: str, state: str) -> dict[str, s
 
 
 def _state(parts: Sequence[QuantTensor], off: frozenset[str]) -> str:
-    gone = [part.name in off for part in _telling(parts)]
+    gone = [part.name in off for part in parts]
     return "off" if all(gone) else "some" if any(gone) else "on"
-
-
-def _telling(parts: Sequence[QuantTensor]) -> Sequence[QuantTensor]:
-    return [part for part in parts if part.role != "bias"] or parts
