@@ -332,6 +332,28 @@ def test_output_agreement_is_that_of_two_evaluations() -> None:
     assert found.kl_nats == pytest.approx((p * np.log(p / q)).sum(axis=1).mean(), rel=1e-3)
 
 
+def test_where_the_model_ends_in_a_softmax_the_divergence_is_of_its_output(
+    tmp_path: Path,
+) -> None:
+    for name in ("resnet8", "resnet8-int8"):
+        model = onnx.load(str(bundled_models()[name]))
+        output = model.graph.output[0]
+        model.graph.node.append(onnx.helper.make_node("Softmax", [output.name], ["p"], name="p"))
+        output.name = "p"
+        onnx.save(model, str(tmp_path / f"{name}.onnx"))
+    data = load_sample().take(20)
+    found = compare(
+        tmp_path / "resnet8-int8.onnx",
+        data,
+        float_model=tmp_path / "resnet8.onnx",
+        detail="sqnr",
+        threads=1,
+    ).output
+    logits = compare("resnet8-int8", data, detail="sqnr", threads=1).output
+    assert (found.kl_of, logits.kl_of) == ("output", "softmax")
+    assert found.kl_nats == pytest.approx(logits.kl_nats, rel=1e-3)
+
+
 def _softmax(scores: Array) -> Array:
     grown = np.exp(scores.astype(np.float64) - scores.max(axis=1, keepdims=True))
     return np.asarray(grown / grown.sum(axis=1, keepdims=True))
@@ -376,6 +398,12 @@ def test_what_cannot_be_seen_in_runtime_execution_is_said(quantized: Callable[..
     assert {u.name for u in found.unseen} & {t.name for t in found.tensors} == set()
     for tensor in found.unseen:
         assert tensor.reason.startswith("cannot be seen without changing the kernels that run (")
+    # The scores are the last tensor, and are never looked into.
+    shipped, original = (
+        evaluate(model, SAMPLE, execution=execution, int8_kernels=kernels, threads=1).scores
+        for model, execution, kernels in ((path, "runtime", False), ("resnet8", "reference", None))
+    )
+    assert found["head.out"].sqnr_db == pytest.approx(sqnr(original, shipped), abs=1e-3)
 
 
 def test_models_that_do_not_belong_together_are_refused(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from quantscope.cli.compare import lines
-from quantscope.run.compare_reading import flagged, reading
+from quantscope.run.compare_reading import flagged, reading, usual
 from quantscope.run.compare_results import (
     Comparison,
     ErrorSources,
@@ -19,7 +19,7 @@ from quantscope.run.compare_results import (
 )
 
 NONE = np.zeros(0, np.int64)
-OUTPUT = OutputAgreement(4, 3, np.array([7]), NONE, np.array([7]), 0.25, "reference")
+OUTPUT = OutputAgreement(4, 3, np.array([7]), NONE, np.array([7]), 0.25, "softmax", "reference")
 PLAIN = TensorComparison(
     name="a.out",
     float_name="a",
@@ -73,6 +73,25 @@ def test_a_poor_quantizer_is_held_against_the_others_of_its_width() -> None:
         "c: its own quantizer leaves 30.0 dB where 40.0 dB is usual for the 8-bit activations of "
         "this model, 10.0 dB less.",
     )
+
+
+def test_what_is_normal_is_said_for_each_width() -> None:
+    wide = [named(f"w{i}", bits=16, local_sqnr_db=88.0) for i in range(3)]
+    assert usual(comparison(*wide, named("a"), named("b"), named("c"))) == (
+        "A quantizer alone usually leaves 88.0 dB for its 16-bit activations, 40.0 dB for its "
+        "8-bit activations of this model (the medians); values spread evenly over a range around "
+        "zero would have 48 dB at 8 bits and 96 dB at 16 bits, and rounding costs 0.29 steps."
+    )
+    assert usual(comparison(named("a"), named("b"))) is None
+
+
+def test_decibels_of_an_even_spread_are_six_a_bit() -> None:
+    """What the sentence above says of values that use the whole range."""
+    for bits in (8, 16):
+        values = np.random.default_rng(bits).uniform(-(2.0 ** (bits - 1)), 2.0 ** (bits - 1), 10**6)
+        noise = values - np.rint(values)
+        sqnr = 10 * np.log10((values**2).sum() / (noise**2).sum())
+        assert sqnr == pytest.approx(20 * np.log10(2) * bits, abs=0.05)
 
 
 def test_other_widths_are_not_held_against_each_other() -> None:

@@ -21,7 +21,7 @@ from quantscope.report.figures.sqnr import sqnr_along
 from quantscope.report.provenance_text import provenance_facts
 from quantscope.report.style import ThemeName, signed, svg_bytes
 from quantscope.report.wording import printable
-from quantscope.run.compare_reading import flagged, reading
+from quantscope.run.compare_reading import flagged, reading, usual
 from quantscope.run.compare_results import Comparison, TensorComparison
 from quantscope.run.compare_with import SideBySide
 from quantscope.run.evaluate import PairedDelta
@@ -129,7 +129,7 @@ def _cards(comparison: Comparison, accuracy: PairedDelta | None) -> Iterator[str
     yield _card(
         "KL of the outputs, float to quantized",
         "not finite" if output.kl_nats is None else f"{output.kl_nats:.3g} nats",
-        "mean over images, of the softmax",
+        f"mean over images, of the {output.kl_of}",
     )
 
 
@@ -143,16 +143,18 @@ def _card(name: str, value: str, more: str) -> str:
 def _reading(comparison: Comparison, *, named: bool) -> str:
     found = reading(comparison)
     where = f" in {_text(comparison.model)}" if named else ""
+    normal = usual(comparison)
+    lead = f"<p>{_text(normal)}</p>" if normal else ""
     if not found:
-        usual = "<p>Every tensor is within what is usual for its bit width.</p>"
-        return f"<h2>Nothing stands out{where}</h2>{usual}"
+        within = "<p>Every tensor is within what is usual for its bit width.</p>"
+        return f"<h2>Nothing stands out{where}</h2>{lead}{within}"
     links = {f"{t.name}: ": anchor_of(comparison, t) for t in comparison.tensors}
     lines = []
     for sentence in found:
         start = next((name for name in links if sentence.startswith(name)), "")
         linked = f'<a href="#{links[start]}">{_text(start[:-2])}</a>: ' if start else ""
         lines.append(f"<li>{linked}{_text(sentence[len(start) :])}</li>")
-    return f'<h2>What stands out{where}</h2><ul class="reading">{"".join(lines)}</ul>'
+    return f'<h2>What stands out{where}</h2>{lead}<ul class="reading">{"".join(lines)}</ul>'
 
 
 class Picture(NamedTuple):

@@ -67,7 +67,7 @@ def _heading(comparison: Comparison) -> str:
     return (
         f"{comparison.model} against {comparison.float_model}, {comparison.execution} execution, "
         f"{comparison.images:,} images of {comparison.data}: same class for "
-        f"{output.class_agreement:.2%}, KL of the softmax {kl}"
+        f"{output.class_agreement:.2%}, KL of the {output.kl_of} {kl}"
     )
 
 

@@ -4,6 +4,7 @@ It shows; it does not decide.
 """
 
 from collections.abc import Iterator
+from math import log10
 from statistics import median
 
 from quantscope.run.compare_results import Comparison, TensorComparison
@@ -13,20 +14,38 @@ _DECIBELS = 6.0
 _NARROW = 0.25
 _POOR_BIAS = 40.0
 _KERNEL = 0.1
+_DECIBELS_A_BIT = 20 * log10(2)
 
 
 def reading(comparison: Comparison) -> tuple[str, ...]:
     """One sentence for each tensor that stands out, along the network."""
     if comparison.not_finite_from:
         return (f"{comparison.not_finite_from}; nothing after it can be read.",)
-    usual = _usual(comparison)
-    sentences = (_sentence(tensor, usual) for tensor in comparison.tensors)
+    medians = _usual(comparison)
+    sentences = (_sentence(tensor, medians) for tensor in comparison.tensors)
     return tuple(sentence for sentence in sentences if sentence)
 
 
+def usual(comparison: Comparison) -> str | None:
+    """What is normal here, against which tensors stand out; None where there are too few."""
+    medians = _usual(comparison)
+    roles = [(role, bits) for role, bits in medians if role != "bias"]
+    if not roles:
+        return None
+    found = ", ".join(
+        f"{medians[role, bits]:.1f} dB for its {bits}-bit {_plural(role)}" for role, bits in roles
+    )
+    widths = sorted({bits for _, bits in roles})
+    full = " and ".join(f"{_DECIBELS_A_BIT * bits:.0f} dB at {bits} bits" for bits in widths)
+    return (
+        f"A quantizer alone usually leaves {found} of this model (the medians); values spread "
+        f"evenly over a range around zero would have {full}, and rounding costs 0.29 steps."
+    )
+
+
 def flagged(comparison: Comparison) -> frozenset[str]:
-    usual = _usual(comparison)
-    return frozenset(t.name for t in comparison.tensors if _sentence(t, usual))
+    medians = _usual(comparison)
+    return frozenset(t.name for t in comparison.tensors if _sentence(t, medians))
 
 
 def _usual(comparison: Comparison) -> dict[tuple[str, int], float]:
@@ -38,13 +57,13 @@ def _usual(comparison: Comparison) -> dict[tuple[str, int], float]:
     return {key: median(values) for key, values in groups.items() if len(values) > 2}
 
 
-def _sentence(tensor: TensorComparison, usual: dict[tuple[str, int], float]) -> str | None:
-    points = list(_points(tensor, usual))
+def _sentence(tensor: TensorComparison, medians: dict[tuple[str, int], float]) -> str | None:
+    points = list(_points(tensor, medians))
     return f"{tensor.name}: {'; '.join(points)}." if points else None
 
 
-def _points(tensor: TensorComparison, usual: dict[tuple[str, int], float]) -> Iterator[str]:
-    normal = usual.get((tensor.role, tensor.bits))
+def _points(tensor: TensorComparison, medians: dict[tuple[str, int], float]) -> Iterator[str]:
+    normal = medians.get((tensor.role, tensor.bits))
     local = tensor.local_sqnr_db
     stands_out = normal is not None and local is not None and normal - local > _DECIBELS
     if tensor.role == "bias" and local is not None and local > _POOR_BIAS:

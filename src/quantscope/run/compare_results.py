@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,9 +130,9 @@ class OutputAgreement:
     """The two models' scores, image by image.
 
     `kl_nats` is the mean over images of KL(float || quantized) of their softmax, or of the outputs
-    themselves where the model ends in one; None where a score is not finite. `changed` are the
-    indices in the full set of images put into another class; `gained` and `lost` those of them that
-    only the quantized, only the float model gets right.
+    themselves where the model ends in one, as `kl_of` says; None where a score is not finite.
+    `changed` are the indices in the full set of images put into another class; `gained` and `lost`
+    those of them that only the quantized, only the float model gets right.
     """
 
     images: int
@@ -141,6 +141,7 @@ class OutputAgreement:
     gained: NDArray[np.int64]
     lost: NDArray[np.int64]
     kl_nats: float | None
+    kl_of: Literal["softmax", "output"]
     execution: Execution
 
     @property
@@ -156,6 +157,7 @@ class OutputAgreement:
             "gained": self.gained.tolist(),
             "lost": self.lost.tolist(),
             "kl_nats": self.kl_nats,
+            "kl_of": self.kl_of,
             "execution": self.execution,
         }
 
@@ -196,7 +198,7 @@ class Comparison:
         return tuple(tensor for tensor in self.tensors if tensor.role == "activation")
 
     def to_dict(self) -> dict[str, Any]:
-        from quantscope.run.compare_reading import reading
+        from quantscope.run.compare_reading import reading, usual
 
         return {
             "schema_version": SCHEMA_VERSION,
@@ -213,6 +215,7 @@ class Comparison:
             "unseen": [asdict(tensor) for tensor in self.unseen],
             "output": self.output.to_dict(),
             "not_finite_from": self.not_finite_from,
+            "usual": usual(self),
             "reading": list(reading(self)),
             "provenance": dict(self.provenance),
         }

@@ -7,7 +7,8 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from quantscope.model import Network
+from quantscope.arithmetic.affine import quantize
+from quantscope.model import Network, QuantTensor
 from quantscope.run.capture import instrumented
 from quantscope.run.kernels import KernelMap, kernel_map
 from quantscope.run.layer_names import named_by_layer
@@ -17,7 +18,10 @@ Array = NDArray[Any]
 
 
 class RuntimeReader:
-    """`seen` are the tensors that can be read, `unseen` the others and why."""
+    """`seen` are the tensors that can be read, `unseen` the others and why.
+
+    A tensor whose real values are the model's output needs no looking into: the scores are it.
+    """
 
     def __init__(
         self,
@@ -30,24 +34,32 @@ class RuntimeReader:
         self.proto = named_by_layer(proto, network)
         self.int8_kernels = int8_kernels
         self.names = {name: network.tensor(name).integer_names[0] for name in wanted}
+        self.scores = self.proto.graph.output[0].name
         self.unseen: dict[str, str] = {}
-        self.seen = self._visible(list(wanted))
+        self.last = next((t for t in map(network.tensor, wanted) if self._is_output(t)), None)
+        self.inner = self._visible([n for n in wanted if self.last is None or n != self.last.name])
+        self.seen = [*self.inner, *([] if self.last is None else [self.last.name])]
         self.disturbed: str | None = None
         """Set when the scores show, while running, that looking changed something after all."""
-        asked = [self.names[name] for name in self.seen]
+        asked = [self.names[name] for name in self.inner]
         self.session = session_of(
             instrumented(self.proto, asked), "runtime", int8_kernels=int8_kernels, threads=1
         )
         (self.feed,) = (value.name for value in self.session.get_inputs())
-        self.scores = self.proto.graph.output[0].name
 
     def read(self, rows: Array, shipped: Array) -> dict[str, Array]:
         """The integers of one batch; `shipped` are the scores of a session not looked into."""
-        asked = [self.names[name] for name in self.seen]
+        asked = [self.names[name] for name in self.inner]
         scores, *found = self.session.run([self.scores, *asked], {self.feed: rows})
         if self.disturbed is None and not np.array_equal(scores, shipped, equal_nan=True):
             self.disturbed = "looking at the inner tensors changes the model's outputs"
-        return dict(zip(self.seen, found, strict=True))
+        integers = dict(zip(self.inner, found, strict=True))
+        if self.last is not None:
+            integers[self.last.name] = quantize(shipped, self.last.params)
+        return integers
+
+    def _is_output(self, tensor: QuantTensor) -> bool:
+        return self.scores in tensor.dequantized_names and tensor.params.axis is None
 
     def _visible(self, wanted: list[str]) -> list[str]:
         plain = kernel_map(self.proto, int8_kernels=self.int8_kernels)

@@ -49,5 +49,6 @@ class ScoreKeeper:
             gained=indices[changed & (q == labels)],
             lost=indices[changed & (f == labels)],
             kl_nats=self.divergence / len(f) if np.isfinite(self.divergence) else None,
+            kl_of="output" if self.probabilities else "softmax",
             execution=self.execution,
         )

@@ -61,7 +61,7 @@ def _compare(
         if f.size != q.size or pair.role == "weight":
             return f"its shape is {list(q.shape)}, the float one's {list(f.shape)}"
         f = f.reshape(q.shape)
-    return _compared(pair, tensor, f, q, _channel_axis(layer, q.ndim))
+    return compared(pair, tensor, f, q, channel_axis(layer, q.ndim))
 
 
 def _compare_folded(pair: TensorPair, tensor: QuantTensor, layer: Layer) -> TensorComparison | str:
@@ -71,7 +71,7 @@ def _compare_folded(pair: TensorPair, tensor: QuantTensor, layer: Layer) -> Tens
         folded = ", ".join(pair.through)
         return f"{folded} was folded into it: the float model does not hold what it was made from"
     f, q = (np.asarray(v, np.float64) for v in (values, tensor.values()))
-    return _compared(pair, tensor, f, q, _channel_axis(layer, q.ndim))
+    return compared(pair, tensor, f, q, channel_axis(layer, q.ndim))
 
 
 def _read(constants: Constants, operand: Operand | None) -> Values | None:
@@ -83,14 +83,14 @@ def _is_transposed(layer: Layer) -> bool:
     return layer.op_type == "Gemm" and bool(layer.attributes.get("transB", 0))
 
 
-def _channel_axis(layer: Layer, rank: int) -> int:
+def channel_axis(layer: Layer, rank: int) -> int:
     """Of output channels, as the layer reads the constant."""
     if rank < 2 or layer.op_type == "Conv" or _is_transposed(layer):
         return 0
     return 1 if layer.op_type == "ConvTranspose" else rank - 1
 
 
-def _compared(
+def compared(
     pair: TensorPair, tensor: QuantTensor, f: Values, q: Values, axis: int
 ) -> TensorComparison:
     error = q - f

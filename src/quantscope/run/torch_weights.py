@@ -10,7 +10,7 @@ from quantscope.model.pairing import Pairing, TensorPair
 from quantscope.model.pairing_constants import Sample, weight_likeness
 from quantscope.model.pairing_fit import UNLIKE
 from quantscope.run.compare_results import TensorComparison, Uncompared
-from quantscope.run.compare_weights import _channel_axis, _compared
+from quantscope.run.compare_weights import channel_axis, compared
 from quantscope.run.torch_programs import Program, as_array
 
 Values = NDArray[np.float64]
@@ -67,8 +67,8 @@ def _compare(floats: Program, quantized: Program, pair: TensorPair) -> TensorCom
     q = tensor.values().astype(np.float64)
     if f.shape != q.shape:
         return f"its shape is {list(q.shape)}, the float one's {list(f.shape)}"
-    axis = _channel_axis(quantized.network.layer(pair.layer), q.ndim)
-    return _compared(pair, tensor, f, q, axis)
+    axis = channel_axis(quantized.network.layer(pair.layer), q.ndim)
+    return compared(pair, tensor, f, q, axis)
 
 
 def float_constant(floats: Program, pair: TensorPair) -> Values | None:

@@ -80,7 +80,7 @@ def comparison(**changes: Any) -> Comparison:
         "unpaired": (),
         "unseen": (Uncompared("pool.out", "activation", "cannot be seen"),),
         "output": OutputAgreement(
-            1000, 990, np.arange(10), np.arange(3), np.arange(3, 8), 0.001, "reference"
+            1000, 990, np.arange(10), np.arange(3), np.arange(3, 8), 0.001, "softmax", "reference"
         ),
         "not_finite_from": None,
         "provenance": {"onnxruntime": "1.31", "cpu": "some CPU"},
