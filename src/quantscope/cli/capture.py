@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from quantscope.cli.console import console, emit_json, progress_bar
+from quantscope.cli.outputs import Force, check_new
 from quantscope.errors import BadConfigError
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def command(
         ),
     ] = None,
     batch: Annotated[int | None, typer.Option(help="Images executed at once.")] = None,
+    force: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Keep the values of chosen tensors for chosen images, as integers and as real numbers.
@@ -57,16 +59,15 @@ def command(
     Example: quantscope capture resnet8-int8 --layer stack1.conv1 --image 0-9 -o conv1.npz
     """
     from quantscope.data import load
-    from quantscope.files import check_output
     from quantscope.run import capture
     from quantscope.run.capture_file import capture_to_dict, save_capture
     from quantscope.zoo import find_model
 
     rows = _rows(image or ["0"])
-    check_output(output)
     path = find_model(model)
     if output.exists() and path.exists() and output.samefile(path):
         raise BadConfigError(f"{output} is the model itself; choose another name for the arrays")
+    check_new(output, force=force)
     chosen = load(data).select(rows)
     with progress_bar() as progress:
         result = capture(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from quantscope.cli.console import console, emit_json, progress_bar
+from quantscope.cli.outputs import Force, check_new
 
 if TYPE_CHECKING:
     from quantscope.report.text_table import TextTable
@@ -17,10 +18,17 @@ _IMAGES = 1000
 
 
 def command(
-    model: Annotated[str, typer.Argument(help="A quantized model file, or a bundled one.")],
+    model: Annotated[
+        str,
+        typer.Argument(help="A quantized ONNX file or PT2E program (.pt2), or a bundled model."),
+    ],
     float_model: Annotated[
         str | None,
-        typer.Option("--float", help="The float model; bundled quantized models know theirs."),
+        typer.Option(
+            "--float",
+            help="The float model, for a program a .pt2 or .safetensors file; models that say what "
+            "they were made from need none.",
+        ),
     ] = None,
     images: Annotated[
         int | None, typer.Option(help="Only the first N images (1,000, or all if there are fewer).")
@@ -57,6 +65,7 @@ def command(
     html: Annotated[
         Path | None, typer.Option(help="Also write a page with figures, that works offline.")
     ] = None,
+    force: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show where a quantized network's error is born and where it is only inherited.
@@ -65,13 +74,12 @@ def command(
     """
     from quantscope.data import load
     from quantscope.errors import BadConfigError
-    from quantscope.files import check_output, write_whole
+    from quantscope.files import write_whole
     from quantscope.report.compare_with_text import side_by_side_lines
     from quantscope.run.compare import compare
     from quantscope.run.compare_with import compare_with
 
-    if html is not None:
-        check_output(html)
+    check_new(html, force=force)
     if other_float is not None and other is None:
         raise BadConfigError("--with-float is the float model of --with; give that too")
     chosen = load(data)
@@ -120,7 +128,7 @@ def command(
 def lines(result: "Comparison", width: int | None = None) -> Iterator[str]:
     """The comparison as text."""
     from quantscope.report.wording import printable
-    from quantscope.run.compare_reading import reading
+    from quantscope.run.compare_reading import reading, usual
 
     yield (
         f"{result.model} against {result.float_model}, {result.execution} execution, "
@@ -130,7 +138,8 @@ def lines(result: "Comparison", width: int | None = None) -> Iterator[str]:
     kl = "not finite" if output.kl_nats is None else f"{output.kl_nats:.3g} nats"
     yield (
         f"same class for {output.class_agreement:.2%}, {len(output.changed)} changed "
-        f"({len(output.gained)} now right, {len(output.lost)} now wrong); KL of the softmax {kl}"
+        f"({len(output.gained)} now right, {len(output.lost)} now wrong); "
+        f"KL of the {output.kl_of} {kl}"
     )
     for title, table in _tables(result):
         yield ""
@@ -143,6 +152,8 @@ def lines(result: "Comparison", width: int | None = None) -> Iterator[str]:
         yield from (f"  {printable(t.name)}: {t.reason}" for t in missing)
     found = reading(result)
     yield ""
+    if normal := usual(result):
+        yield normal
     yield "what stands out" if found else "nothing stands out"
     yield from (f"  {printable(sentence)}" for sentence in found)
 
@@ -231,7 +242,10 @@ def _decibels(tensor: "TensorComparison", *, local: bool = False) -> str:
 
 def _clipped(tensor: "TensorComparison") -> str:
     low, high = tensor.clipped_low_fraction, tensor.clipped_high_fraction
-    return "–" if low is None or high is None else f"{low + high:.2%}"
+    if low is None or high is None:
+        return "–"
+    share = low + high
+    return "<0.01%" if 0 < share < 5e-5 else f"{share:.2%}"
 
 
 def _steps(tensor: "TensorComparison") -> str:

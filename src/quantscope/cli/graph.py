@@ -7,6 +7,7 @@ import typer
 
 from quantscope.cli.console import console, emit_json
 from quantscope.cli.models import open_network, open_raw_nodes
+from quantscope.cli.outputs import Force, check_new
 
 _MANY = 150
 
@@ -30,6 +31,7 @@ def command(
             "network's own: macs, weight_bytes, live_bytes."
         ),
     ] = None,
+    force: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Draw a network: layers, their weights' scales, and what flows between them.
@@ -37,13 +39,13 @@ def command(
     Example: quantscope graph resnet8-int8.onnx -o resnet8.html --metric macs
     """
     from quantscope.errors import BadConfigError
-    from quantscope.files import check_output, write_whole
+    from quantscope.files import write_whole
     from quantscope.report.graph_render import check_suffix, render
     from quantscope.report.network_graph import draw_network, draw_nodes
     from quantscope.report.overlay import make_overlay, read_overlay
 
     check_suffix(output)
-    check_output(output)
+    check_new(output, force=force)
     if raw and (overlay or metric):
         raise BadConfigError("--overlay and --metric colour layers; --raw draws nodes")
     if raw:

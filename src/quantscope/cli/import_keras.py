@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from quantscope.cli.console import console, emit_json
+from quantscope.cli.outputs import Force, check_new
 
 
 def command(
@@ -14,17 +15,16 @@ def command(
     torch: Annotated[
         Path | None, typer.Option("--torch", help="Also write the weights as safetensors.")
     ] = None,
+    force: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Turn the MLPerf Tiny ResNet8 from Keras into ONNX. Needs no TensorFlow.
 
     Example: quantscope import-keras pretrainedResnet.h5 -o resnet8.onnx
     """
-    from quantscope.files import check_output
     from quantscope.zoo import read_keras, write_onnx, write_safetensors
 
-    for path in filter(None, (output, torch)):
-        check_output(path)
+    check_new(output, torch, force=force)
     weights = read_keras(file)
     written = {"onnx": str(output), "onnx_digest": write_onnx(weights, output)}
     if torch:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from quantscope.cli.console import console, emit_json, messages, progress_bar
+from quantscope.cli.outputs import Force, check_new
 
 if TYPE_CHECKING:
     from quantscope.quantize import Agreement, Quantized
@@ -84,6 +85,7 @@ def command(
     onnx: Annotated[
         Path | None, typer.Option("--onnx", help="With torch: also write it as ONNX QDQ.")
     ] = None,
+    force: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Quantize a float model after training, calibrated on images.
@@ -131,6 +133,7 @@ def command(
     }
     config = PtqConfig(**options)
     _check_suffix(output, config.framework)
+    check_new(output, onnx, force=force)
     images = load_npz(calibration_data, need_labels=False) if calibration_data else None
     with progress_bar() as progress:
         if config.framework == "torch":

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from quantscope.cli.console import console, emit_json, messages, progress_bar
+from quantscope.cli.outputs import Force, check_new
 
 if TYPE_CHECKING:
     from quantscope.report.text_table import TextTable
@@ -59,6 +60,7 @@ def command(
     figure: Annotated[
         Path | None, typer.Option(help="Also draw the ranking, as FILE.png or FILE.svg.")
     ] = None,
+    force: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Rank the layers by what their quantization costs the whole network.
@@ -72,7 +74,7 @@ def command(
     from quantscope.study.sensitivity import sensitivity
 
     if figure is not None:
-        _check_figure(figure)
+        _check_figure(figure, force=force)
     chosen = load(data)
     chosen = chosen.take(min(_IMAGES, len(chosen)) if images is None else images)
     with progress_bar() as progress:
@@ -188,13 +190,12 @@ def _agreement(base: "Base", scores: str) -> str:
     return f"SQNR of the {scores} {base.logit_sqnr_db:.1f} dB"
 
 
-def _check_figure(path: Path) -> None:
+def _check_figure(path: Path, *, force: bool) -> None:
     from quantscope.errors import BadConfigError
-    from quantscope.files import check_output
 
     if path.suffix.lower() not in _FIGURES:
         raise BadConfigError(f"A figure is a .png or .svg file, not {path.name!r}")
-    check_output(path)
+    check_new(path, force=force)
 
 
 def _draw(result: "Sensitivity", path: Path) -> None:
