@@ -7,7 +7,7 @@ values come only from a session that runs the same kernels, and gives the same s
 without additions; what cannot be seen so is listed with the reason.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -218,10 +218,22 @@ def input_batches(
     batch filled up with the last image.
     """
     size = classifier.fixed_batch or min(batch or classifier.default_batch(), most or 1 << 30)
+    ends = ((start, min(start + size, len(images))) for start in range(0, len(images), size))
+    return input_pieces(classifier, images, ends, least=least)
+
+
+def input_pieces(
+    classifier: Classifier,
+    images: ImageSet,
+    pieces: Iterable[tuple[int, int]],
+    *,
+    least: int = 1,
+) -> Iterator[tuple[Array, int]]:
+    """As `input_batches`, from one row to before another."""
     least = classifier.fixed_batch or least
     rows = fitting_input(classifier, images)
-    for start in range(0, len(images), size):
-        part = rows(start, min(start + size, len(images)))
+    for start, end in pieces:
+        part = rows(start, end)
         count = len(part)
         if count < least:
             part = np.concatenate([part, np.repeat(part[-1:], least - count, axis=0)])

@@ -1,4 +1,9 @@
-"""Parts of graphs, run over one set of images in the batches of a whole run."""
+"""Parts of graphs, run over one set of images.
+
+The batches are those of a whole run, for the order of a sum can depend on them; but a batch of many
+images is run in pieces, one a thread, which stay in the processor's cache. What is computed for an
+image does not depend on how many others there are, unless it is alone: no piece is of one image.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +15,9 @@ from numpy.typing import NDArray
 
 from quantscope.data import ImageSet
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
-from quantscope.run.capture import input_batches
+from quantscope.run.capture import input_batches, input_pieces
 from quantscope.run.classifier import Classifier
+from quantscope.run.in_order import cores, side_by_side
 from quantscope.run.sessions import reason_of, session_of
 from quantscope.run.suffix_graph import ValueGraph, submodel
 from quantscope.run.suffix_kept import KeptValues, Size
@@ -25,6 +31,9 @@ _NUMPY_TYPES = frozenset(
         *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     )
 )
+
+
+_ROWS = 64
 
 
 class PartBatch(NamedTuple):
@@ -70,9 +79,11 @@ class PartRunner:
             raise BadConfigError(f"A batch holds at least one image, not {batch}")
         self.images = images
         self.kept = KeptValues(kept_bytes)
-        self.threads = threads
         self._facts = facts
-        self._batch = facts.fixed_batch or batch or facts.default_batch()
+        self._threads = threads or cores()
+        whole = facts.fixed_batch or batch or facts.default_batch()
+        may_split = facts.fixed_batch is None and batch is None
+        self._pieces = tuple(_pieces(len(images), whole, _ROWS if may_split else whole))
 
     def stored(self, graph: ValueGraph) -> set[str]:
         """The graph's values that are kept."""
@@ -88,7 +99,7 @@ class PartRunner:
             kept=kept,
             from_images=graph.input in starts,
             executed=len(model.graph.node),
-            session=session_of(model, "reference", threads=self.threads),
+            session=session_of(model, "reference", threads=1),
         )
 
     def run(
@@ -103,8 +114,13 @@ class PartRunner:
         only until others are asked for. `given` are the graph's further inputs, for each batch.
         """
         found: dict[str, list[Array]] = {name: [] for name in keep}
-        for (feeds, rows, count), more in zip(self._feeds(part), given, strict=False):
-            values = self._values(part.session, part.ends, {**feeds, **more})
+        batches = zip(self._feeds(part), given, strict=False)
+        done = side_by_side(
+            lambda batch: self._values(part.session, part.ends, {**batch[0][0], **batch[1]}),
+            batches,
+            threads=self._threads,
+        )
+        for ((_, rows, count), _), values in done:
             for name, kept in found.items():
                 # onnxruntime's own array would hold on to all memory of its session.
                 kept.append(values[name].copy())
@@ -113,20 +129,18 @@ class PartRunner:
             self.kept.put(part.graph.digests[name], kept, spare=name in spare)
 
     def _feeds(self, part: Part) -> Iterator[tuple[dict[str, Array], int, int]]:
-        # The batches of a whole run: the order of a sum can depend on them.
-        images = iter(input_batches(self._facts, self.images, self._batch))
-        for number, start in enumerate(range(0, len(self.images), self._batch)):
-            count = min(self._batch, len(self.images) - start)
+        images = input_pieces(self._facts, self.images, self._pieces)
+        for number, (start, end) in enumerate(self._pieces):
             feeds = {name: batches[number] for name, batches in part.kept.items()}
             if part.from_images:
                 feeds[part.graph.input], _ = next(images)
-            yield feeds, self._facts.fixed_batch or count, count
+            yield feeds, self._facts.fixed_batch or end - start, end - start
 
     def sizes(self, graph: ValueGraph, names: Sequence[str]) -> dict[str, Size]:
         """Of those of these values that can be given out as arrays, from a run of two images."""
         if not names:
             return {}
-        session = session_of(submodel(graph, {}, names), "reference", threads=self.threads)
+        session = session_of(submodel(graph, {}, names), "reference", threads=1)
         types = {value.name: value.type for value in session.get_outputs()}
         asked = [name for name in names if types[name] in _NUMPY_TYPES]
         few = self.images.select(range(min(2, len(self.images))))
@@ -143,3 +157,12 @@ class PartRunner:
             name = self._facts.name
             raise BadModelError(f"{name} failed while running: {reason_of(error)}") from None
         return dict(zip(names, found, strict=True))
+
+
+def _pieces(images: int, batch: int, most: int) -> Iterator[tuple[int, int]]:
+    """Batch after batch, each in even pieces of at most so many."""
+    for start in range(0, images, batch):
+        size = min(batch, images - start)
+        count = -(-size // most)
+        for piece in range(count):
+            yield start + size * piece // count, start + size * (piece + 1) // count
