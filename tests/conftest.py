@@ -62,3 +62,21 @@ def quantized(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         return made[config]
 
     return make
+
+
+@pytest.fixture(scope="session")
+def resnet8_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bundled ResNet8 as a PT2E program, its logits quantized too."""
+    pytest.importorskip("torch")
+    from quantscope.quantize.pt2e import quantize_torch
+
+    path = tmp_path_factory.mktemp("program") / "resnet8.pt2"
+    config = PtqConfig(
+        framework="torch",
+        calibration_images=16,
+        activations="int8",
+        observer="minmax",
+        torch_quantizer="quantscope",
+    )
+    quantize_torch(bundled_models()["resnet8-torch"], path, config)
+    return path

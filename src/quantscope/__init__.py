@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from quantscope.data import ImageSet, calibration_set, load
-    from quantscope.edit.apply import apply
+    from quantscope.edit.editors import apply
     from quantscope.edit.recipe import Recipe
     from quantscope.errors import QuantscopeError
     from quantscope.model import Network, read_network

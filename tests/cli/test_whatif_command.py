@@ -95,6 +95,17 @@ def test_another_model_is_refused_unless_told(tmp_path: Path) -> None:
     assert "not applied\n  nowhere not quantized: No layer or quantized tensor 'nowhere'" in text
 
 
+def test_a_recipe_of_which_nothing_fits_is_refused(tmp_path: Path) -> None:
+    recipe = tmp_path / "r.json"
+    edits = (SetScale("nothing", factor=1.5), parse_off("nowhere"))
+    Recipe(base_digest="0" * 64, edits=edits, base_model="other").save(recipe)
+    line = refused("whatif", "resnet8-uint8", "--recipe", recipe, "--other-model", "--images", 10)
+    assert line.startswith(
+        "quantscope: None of the 2 edits of the recipe can be applied to resnet8-uint8.onnx: scale "
+        "of nothing times 1.5 (No quantized tensor 'nothing' in resnet8-uint8.onnx); "
+    )
+
+
 def test_guided_recipes_go_by_their_names() -> None:
     text = answered("resnet8-int8", "--recipe", "break-a-folded-relu", "--images", 40, "--no-sqnr")
     assert "edited against original: -" in text
@@ -107,8 +118,10 @@ def test_bad_input_gets_one_line(tmp_path: Path) -> None:
     assert "is not something to set" in refused(*model, "--set", "stem.out=2")
     assert "There is no recipe nowhere" in refused(*model, "--recipe", "nowhere")
     assert "is not quantized" in refused("whatif", "resnet8", *SCALE)
-    assert "is a PyTorch model" in refused("whatif", "resnet8-torch", *SCALE)
-    assert "has another suffix" in refused(*model, *SCALE, "-o", tmp_path / "x.pt2")
+    assert "resnet8.safetensors is not quantized" in refused("whatif", "resnet8-torch", *SCALE)
+    assert "has another suffix" in refused(*model, *SCALE, "-o", tmp_path / "x.tflite")
+    line = refused(*model, *SCALE, "-o", tmp_path / "x.pt2")
+    assert "Edited, resnet8-uint8.onnx is a .onnx file again;" in line
     assert "There is no folder" in refused(*model, *SCALE, "-o", tmp_path / "no" / "x.onnx")
     broken = tmp_path / "broken.json"
     broken.write_text("{")
@@ -120,7 +133,9 @@ def test_the_model_itself_is_never_written_to(tmp_path: Path) -> None:
     path.write_bytes(bundled_models()["resnet8-uint8"].read_bytes())
     before = path.read_bytes()
     line = refused("whatif", path, "--float", "resnet8", *SCALE, "--images", 5, "-o", path)
-    assert "give another name" in line
+    assert "is there already; give another name, or replace it with --force" in line
+    line = refused("whatif", path, "--float", "resnet8", *SCALE, "-o", path, "--force")
+    assert "is a model that these edits are for; give another name" in line
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 
@@ -128,3 +143,39 @@ def test_the_model_itself_is_never_written_to(tmp_path: Path) -> None:
 def test_the_execution_is_named() -> None:
     few = ("--images", 20, "--no-sqnr", "--execution", "runtime")
     assert "runtime execution, 20 images" in answered("resnet8-uint8", *SCALE, *few)
+
+
+def test_a_program_is_asked_as_an_onnx_model_is(resnet8_program: Path, tmp_path: Path) -> None:
+    first, second, recipe = (tmp_path / n for n in ("a.pt2", "b.pt2", "r.json"))
+    edits = ("--set", "stem.relu.out.scale=x3", "--off", "stack3.conv1", "--images", 20)
+    text = answered(resnet8_program, *edits)
+    assert text.startswith("resnet8.pt2 with 2 edits, reference execution, 20 images of ")
+    assert "edited against float: " in text and "SQNR downstream in dB" in text
+    found = json.loads(
+        answered(resnet8_program, *edits, "--json", "-o", first, "--save-recipe", recipe)
+    )
+    assert found["output"]["sha256"] == found["evaluation"]["digest"]
+    assert found["sqnr"]["downstream"][0]["name"] == "stem.relu.out"
+    assert found["kernels_changed"] == []
+    again = json.loads(run("evaluate", first, "--images", 20, "--json").stdout)
+    assert again["confusion"] == found["evaluation"]["confusion"]
+    replayed = (resnet8_program, "--recipe", recipe, "--images", 5, "--no-sqnr", "-o", second)
+    answered(*replayed)
+    assert first.read_bytes() == second.read_bytes()
+    line = refused("whatif", first, "--recipe", recipe, "--images", 5)
+    assert "The recipe is for resnet8.pt2" in line and "--other-model" in line
+
+
+def test_what_a_program_has_not_gets_one_line(resnet8_program: Path, tmp_path: Path) -> None:
+    model = ("whatif", resnet8_program, "--set", "stem.relu.out.scale=x3", "--images", 5)
+    line = refused(*model, "--execution", "runtime")
+    assert "resnet8.pt2 is a PyTorch model, which has no runtime execution here" in line
+    assert "int8 kernels are a setting of onnxruntime" in refused(*model, "--int8-kernels")
+    line = refused(*model, "-o", tmp_path / "x.onnx")
+    assert "Edited, resnet8.pt2 is a .pt2 file again" in line
+    assert "is no program or weights of PyTorch" in refused(*model, "--float", "resnet8")
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nsys.modules['torch'] = None\nsys.modules['torchao'] = None\n"
+    )
+    line = refused(*model, PYTHONPATH=str(tmp_path))
+    assert "PyTorch is needed to run resnet8.pt2" in line and "pip install" in line

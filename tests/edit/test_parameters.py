@@ -199,6 +199,18 @@ def test_a_weights_new_zero_point_moves_its_integers(int8: Editor) -> None:
     assert np.array_equal(constant(applied.proto, "head.weight_zero_point"), np.full(10, 5))
 
 
+def test_weights_that_are_symmetric_no_more_are_warned_about(
+    int8: Editor, quantized: Callable[..., Path]
+) -> None:
+    (warning,) = int8.apply([SetZeroPoint("stem.weight", 5)]).warnings
+    assert warning.tensor == "stem.weight"
+    assert "stem.weight has a zero-point other than 0" in warning.text
+    assert int8.apply([SetZeroPoint("stem.weight", 0)]).warnings == ()
+    never = Editor(quantized(activations="uint8", weights="uint8", per_channel=False))
+    assert never.network.tensor("stem.weight").params.zero_point.any()
+    assert never.apply([SetZeroPoint("stem.weight", 100)]).warnings == ()
+
+
 def test_tensors_of_one_scale_move_together_and_are_named(int8: Editor) -> None:
     """onnxruntime gives a Flatten's output the parameters of its input."""
     applied = int8.apply([SetScale("flatten.out", factor=2.0)])

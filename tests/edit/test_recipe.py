@@ -194,3 +194,18 @@ def test_a_recipe_for_another_model_is_refused_unless_told(int8: Editor, uint8: 
     assert [edit for edit, _ in skipped] == [edits[1], edits[2]]
     assert skipped[0][1] == "stem.out: zero-point -100 does not fit uint8; give one from 0 to 255"
     assert skipped[1][1].startswith("No quantized tensor 'steam.out'")
+
+
+def test_a_recipe_of_which_nothing_fits_is_refused_naming_why(uint8: Editor) -> None:
+    edits: tuple[Edit, ...] = (SetZeroPoint("stem.out", -100), *(Off(f"no{n}") for n in range(5)))
+    with pytest.raises(BadConfigError) as refused:
+        replay(Recipe("0f" * 32, edits), uint8, other_model_ok=True)
+    text = str(refused.value)
+    assert text.startswith(
+        "None of the 6 edits of the recipe can be applied to resnet8-uint8.onnx: zero-point of "
+        "stem.out = -100 (stem.out: zero-point -100 does not fit uint8); no0 not quantized (No "
+    )
+    assert text.endswith("; and 2 more") and "\n" not in text
+    with pytest.raises(BadConfigError, match=r"The recipe's only edit cannot be applied to resnet"):
+        replay(Recipe("0f" * 32, edits[:1]), uint8, other_model_ok=True)
+    assert replay(Recipe("0f" * 32, ()), uint8, other_model_ok=True)[0].edits == ()

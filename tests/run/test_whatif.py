@@ -207,6 +207,16 @@ def test_kernels_that_an_edit_changes_are_named(execution: Execution) -> None:
     assert after.startswith("float")
 
 
+@pytest.mark.parametrize(("name", "execution", "int8_kernels"), WAYS)
+@pytest.mark.parametrize("zero_point", [3, (3, *[0] * 31)])
+def test_weights_with_a_zero_point_stay_in_integer_kernels(
+    name: str, execution: Execution, int8_kernels: bool | None, zero_point: int | tuple[int, ...]
+) -> None:
+    """What the warning about them does not say, because it is not so."""
+    what_if = opened(name, execution, int8_kernels=int8_kernels)
+    assert what_if.answer([SetZeroPoint("stack2.conv1.weight", zero_point)]).kernels_changed == ()
+
+
 def test_an_effect_becomes_json() -> None:
     what_if = opened("resnet8-uint8")
     edits = [SetZeroPoint("stem.out", 9), Off("stack2.conv1")]
@@ -367,9 +377,27 @@ def test_nothing_of_the_person_is_changed(tmp_path: Path) -> None:
     onnx.checker.check_model(what_if.answer([Off("stem")]).applied.proto)
 
 
-def test_pytorch_files_get_a_line_that_says_how_to_go_on() -> None:
-    with pytest.raises(BadModelError, match=r"is a PyTorch model; what-if reads ONNX files"):
+def test_float_weights_get_a_line_that_says_how_to_go_on() -> None:
+    with pytest.raises(BadModelError, match=r"no parameters to edit; make a quantized program of"):
         WhatIf("resnet8-torch", IMAGES)
+
+
+@pytest.mark.parametrize(("name", "execution", "int8_kernels"), WAYS)
+def test_quick_answers_start_from_what_fits_the_playgrounds_limit(
+    name: str, execution: Execution, int8_kernels: bool | None
+) -> None:
+    """128 MB for 256 images, and what an edit needs besides."""
+    sizes = opened(name, execution, int8_kernels=int8_kernels).suffix_runner().kept_bytes_an_image
+    spare = 4 * 65_536
+    assert (sum(sizes.values()) + spare) * 256 < 128 << 20
+
+
+def test_what_is_kept_has_a_limit(tmp_path: Path) -> None:
+    what_if = opened("resnet8-uint8", kept_bytes_limit=100_000)
+    for edits in EDITS:
+        check_equals_whole_run(what_if, what_if.answer(edits), tmp_path)
+        what_if.downstream_sqnr(edits)
+        assert what_if.kept_bytes <= 100_000
 
 
 def resident_mb() -> float:

@@ -1,30 +1,30 @@
 """`quantscope whatif`"""
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from quantscope.cli.console import console, emit_json, messages, progress_bar
+from quantscope.cli.outputs import Force, check_new
 
 if TYPE_CHECKING:
-    from quantscope.edit import Applied, Change, Edit, Editor, Recipe
-    from quantscope.model import QuantParams
-    from quantscope.report.text_table import TextTable
-    from quantscope.run import Evaluation, PairedDelta
-    from quantscope.run.whatif import DownstreamSqnr, Effect
-
-    Skipped = Sequence[tuple[Edit, str]]
-
-_MOST_CLASSES = 20
+    from quantscope.edit import AnyApplied, AnyEditor, Edit, Recipe
+    from quantscope.report.whatif_text import Skipped
 
 
 def command(
-    model: Annotated[str, typer.Argument(help="A quantized ONNX file, or a bundled model.")],
+    model: Annotated[
+        str,
+        typer.Argument(help="A quantized ONNX file or PT2E program (.pt2), or a bundled model."),
+    ],
     float_model: Annotated[
         str | None,
-        typer.Option("--float", help="The float model; bundled quantized models know theirs."),
+        typer.Option(
+            "--float",
+            help="The float model, for a program a .pt2 or .safetensors file; models that say what "
+            "they were made from need none.",
+        ),
     ] = None,
     recipe: Annotated[
         str | None,
@@ -59,7 +59,7 @@ def command(
         Literal["reference", "runtime"],
         typer.Option(
             help="reference: the arithmetic that the file states. runtime: the fused kernels that "
-            "ship."
+            "ship, of ONNX models."
         ),
     ] = "reference",
     int8_kernels: Annotated[
@@ -78,8 +78,10 @@ def command(
     ] = None,
     note: Annotated[str, typer.Option(help="What the saved recipe shall say.")] = "",
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the edited model, FILE.onnx.")
+        Path | None,
+        typer.Option("-o", "--output", help="Write the edited model: FILE.onnx, or FILE.pt2."),
     ] = None,
+    force: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Change parameters of a quantized model and see what that does to its answers.
@@ -89,17 +91,21 @@ def command(
     Example: quantscope whatif resnet8-int8 --set stack2.conv1.out.scale=x2 -o edited.onnx
 
     Example: quantscope whatif resnet8-int8 --recipe break-a-folded-relu
+
+    Example: quantscope whatif X.pt2 --range stem.relu.out=0,4 -o edited.pt2
     """
     from quantscope.data import load
-    from quantscope.edit import Recipe
+    from quantscope.edit import Recipe, describe
     from quantscope.errors import BadConfigError
+    from quantscope.report.whatif_text import effect_lines
     from quantscope.run.whatif import WhatIf
 
     opened = None if recipe is None else _recipe(recipe)
     edits = _edits(set_, range_, off, on)
     if opened is None and not edits:
         raise BadConfigError("Nothing is to be changed; give --set, --range, --off or --recipe")
-    _check_outputs(output, save_recipe)
+    _check_suffixes(output, save_recipe)
+    check_new(output, save_recipe, force=force)
     chosen = load(data)
     if images is not None:
         chosen = chosen.take(images)
@@ -112,6 +118,7 @@ def command(
         quick=len(chosen),
         batch=batch,
     )
+    _check_kind(output, what_if.editor)
     applied, skipped = _applied(opened, edits, what_if.editor, other_model=other_model)
     _check_not_a_source(applied, output, save_recipe)
     with progress_bar() as progress:
@@ -136,175 +143,18 @@ def command(
         emit_json(
             {
                 **effect.to_dict(),
-                "not_applied": [{"edit": _words(edit), "reason": why} for edit, why in skipped],
+                "not_applied": [{"edit": describe(edit), "reason": why} for edit, why in skipped],
                 "sqnr": None if downstream is None else downstream.to_dict(),
                 **written,
             }
         )
         return
     width = console.width if console.is_terminal else None
-    for line in lines(effect, downstream, skipped, width):
+    for line in effect_lines(effect, downstream, skipped, width):
         console.print(line, markup=False)
     for path in (output, save_recipe):
         if path is not None:
             messages.print(f"Wrote {path}", markup=False)
-
-
-def lines(
-    effect: "Effect",
-    sqnr: "DownstreamSqnr | None" = None,
-    skipped: "Skipped" = (),
-    width: int | None = None,
-) -> Iterator[str]:
-    """The answer as text."""
-    from quantscope.report.wording import printable
-
-    applied, edited = effect.applied, effect.evaluation
-    yield (
-        f"{effect.against_base.second.model} with {_many(len(applied.edits), 'edit')}, "
-        f"{edited.execution} execution, {edited.images:,} images of {edited.data}"
-    )
-    yield from (f"  {printable(_words(edit))}" for edit in applied.edits)
-    if skipped:
-        yield "not applied"
-        yield from (f"  {printable(_words(edit))}: {printable(why)}" for edit, why in skipped)
-    yield from (f"! {printable(warning.text)}" for warning in applied.warnings)
-    yield ""
-    yield from _accuracies(effect)
-    if applied.changes:
-        yield ""
-        table = _changes(applied.changes)
-        yield table.title
-        yield from table.lines(width)
-    if effect.kernels_changed:
-        yield ""
-        yield "kernels that ship, before and now"
-        for layer, before, after in effect.kernels_changed:
-            yield f"  {printable(layer)}: {before}, now {after}"
-    if sqnr is not None:
-        yield ""
-        yield from _sqnr(sqnr, width)
-    yield from (printable(text) for text in applied.notes)
-
-
-def _accuracies(effect: "Effect") -> Iterator[str]:
-    base, floats = effect.against_base, effect.against_float
-    rows = [("edited", effect.evaluation), ("original", base.second)]
-    if floats is not None:
-        rows.append(("float", floats.second))
-    for name, evaluation in rows:
-        yield f"{name:<9} {_accuracy(evaluation)}"
-    if effect.unchanged:
-        yield "changes nothing at the output: every score of every image is as it was"
-        return
-    yield f"edited against original: {_points(base)}"
-    changes = sorted((c.delta, c.name) for c in base.per_class if c.delta)
-    if changes and len(base.per_class) <= _MOST_CLASSES:
-        text = ", ".join(f"{name} {100 * delta:+.1f}" for delta, name in changes)
-        yield f"by class, in points: {text}"
-    if floats is not None:
-        yield f"edited against float: {_points(floats)}"
-
-
-def _accuracy(evaluation: "Evaluation") -> str:
-    low, high = evaluation.interval_95
-    nan = f", {evaluation.not_finite} images with a NaN score" if evaluation.not_finite else ""
-    return f"{evaluation.accuracy:.2%}  [{low:.2%}, {high:.2%}] at 95 %{nan}"
-
-
-def _points(delta: "PairedDelta") -> str:
-    low, high = (100 * bound for bound in delta.interval_95)
-    return (
-        f"{100 * delta.delta:+.2f} points [{low:+.2f}, {high:+.2f}] at 95 %, "
-        f"{_many(len(delta.gained), 'image')} gained, {len(delta.lost)} lost, "
-        f"{len(delta.changed)} classified differently, McNemar exact p = {delta.p_value:.3g}"
-    )
-
-
-def _changes(changes: "Sequence[Change]") -> "TextTable":
-    from quantscope.report.text_table import Column, TextTable
-    from quantscope.report.wording import printable
-
-    return TextTable(
-        "what changed in the model",
-        (
-            Column("tensor"),
-            Column("because"),
-            Column("scale"),
-            Column("zero-point"),
-            Column("integers", right=True),
-        ),
-        tuple(
-            (
-                printable(change.tensor),
-                {"edit": "edited", "shared": "shared parameters"}.get(change.kind, change.kind),
-                _arrow(change.before, change.after, "scale"),
-                _arrow(change.before, change.after, "zero_point"),
-                f"{change.integers_changed:,}" if change.integers_changed else "",
-            )
-            for change in changes
-        ),
-    )
-
-
-def _arrow(before: "QuantParams | None", after: "QuantParams | None", what: str) -> str:
-    old, new = (_numbers(params, what) for params in (before, after))
-    return new if old == new else f"{old} → {new}"
-
-
-def _numbers(params: "QuantParams | None", what: str) -> str:
-    if params is None:
-        return "float" if what == "scale" else "–"
-    values = getattr(params, what).reshape(-1)
-    low, high = values.min(), values.max()
-    return f"{low:.4g}" if low == high else f"{low:.4g}..{high:.4g}"
-
-
-def _sqnr(sqnr: "DownstreamSqnr", width: int | None) -> Iterator[str]:
-    from quantscope.report.text_table import Column, TextTable
-    from quantscope.report.wording import printable
-
-    known = [(n, b, a) for n, b, a in sqnr.changes if a is not None or b is not None]
-    both = [(a - b, name) for name, b, a in known if a is not None and b is not None]
-    if both:
-        change, name = min(both)
-        yield (
-            f"SQNR downstream in dB, against the float network; "
-            f"{'the largest loss' if change < 0 else 'the smallest gain'} is "
-            f"{abs(change):.1f} at {printable(name)}"
-        )
-        right = [Column(heading, right=True) for heading in ("before", "now", "change")]
-        rows = tuple(
-            (
-                printable(name),
-                _decibels(before),
-                _decibels(after),
-                "" if before is None or after is None else f"{after - before:+.2f}",
-            )
-            for name, before, after in known
-        )
-        yield from TextTable("SQNR", (Column("tensor"), *right), rows).lines(width)
-    else:
-        yield "no SQNR downstream is to be seen"
-    if sqnr.unseen:
-        reasons: dict[str, list[str]] = {}
-        for tensor in sqnr.unseen:
-            reasons.setdefault(tensor.reason, []).append(printable(tensor.name))
-        yield from (f"  {', '.join(names)}: {why}" for why, names in reasons.items())
-
-
-def _decibels(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f}"
-
-
-def _many(count: int, thing: str) -> str:
-    return f"{count:,} {thing}{'s' * (count != 1)}"
-
-
-def _words(edit: "Edit") -> str:
-    from quantscope.edit import describe
-
-    return describe(edit)
 
 
 def _recipe(name: str) -> "Recipe":
@@ -334,8 +184,8 @@ def _edits(
 
 
 def _applied(
-    recipe: "Recipe | None", edits: "list[Edit]", editor: "Editor", *, other_model: bool
-) -> "tuple[Applied, Skipped]":
+    recipe: "Recipe | None", edits: "list[Edit]", editor: "AnyEditor", *, other_model: bool
+) -> "tuple[AnyApplied, Skipped]":
     from quantscope.edit import replay
     from quantscope.errors import BadConfigError
 
@@ -351,20 +201,28 @@ def _applied(
     return (editor.apply([*applied.edits, *edits]) if edits else applied), skipped
 
 
-def _check_outputs(output: Path | None, save_recipe: Path | None) -> None:
+def _check_suffixes(output: Path | None, save_recipe: Path | None) -> None:
     from quantscope.errors import BadConfigError
-    from quantscope.files import check_output
 
-    if output is not None and output.suffix != ".onnx":
-        raise BadConfigError(f"The edited model is an .onnx file; {output} has another suffix")
+    if output is not None and output.suffix not in (".onnx", ".pt2"):
+        raise BadConfigError(
+            f"An edited model is an .onnx file, or a .pt2 file; {output} has another suffix"
+        )
     if save_recipe is not None and save_recipe.suffix != ".json":
         raise BadConfigError(f"A recipe is a .json file; {save_recipe} has another suffix")
-    for path in (output, save_recipe):
-        if path is not None:
-            check_output(path)
 
 
-def _check_not_a_source(applied: "Applied", *outputs: Path | None) -> None:
+def _check_kind(output: Path | None, editor: "AnyEditor") -> None:
+    from quantscope.errors import BadConfigError
+
+    if output is not None and output.suffix != editor.suffix:
+        raise BadConfigError(
+            f"Edited, {editor.file.path.name} is a {editor.suffix} file again; {output} has "
+            f"another suffix"
+        )
+
+
+def _check_not_a_source(applied: "AnyApplied", *outputs: Path | None) -> None:
     from quantscope.errors import BadConfigError
 
     sources = {source.resolve() for source in applied.sources}

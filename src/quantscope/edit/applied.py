@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
@@ -28,7 +28,7 @@ class Change:
     """A tensor that is not what it was.
 
     `kind` "edit": an edit names it; "shared": it has its parameters or its numbers in common with
-    one; "bias follows": input or weights moved or were switched off. `before` and `after` are None
+    one; "bias follows": its input or weights moved. `before` and `after` are None
     where it is not quantized.
     """
 
@@ -76,15 +76,20 @@ class Applied:
     def save(self, path: Path | str) -> str:
         """Write the model whole and give its sha256; never over a model that it was made from."""
         path = Path(path)
-        if path.resolve() in {source.resolve() for source in self.sources}:
-            raise BadConfigError(
-                f"{path} is the model that these edits are for; give another name to write to"
-            )
-        check_output(path)
+        check_target(path, self.sources)
         check_model(path, self.proto)
         content = self.to_bytes()
         write_whole(path, content)
         return hashlib.sha256(content).hexdigest()
+
+
+def check_target(path: Path, sources: Sequence[Path]) -> None:
+    """A place for an edited model: its folder is there, and it is none of `sources`."""
+    if path.resolve() in {source.resolve() for source in sources}:
+        raise BadConfigError(
+            f"{path} is the model that these edits are for; give another name to write to"
+        )
+    check_output(path)
 
 
 def set_provenance(

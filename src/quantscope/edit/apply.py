@@ -5,21 +5,20 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
 import onnx
 
-from quantscope.arithmetic.params import QuantParams
-from quantscope.edit.applied import Applied, Change, ChangeKind, EditWarning, set_provenance
-from quantscope.edit.biases import BiasOutcome, is_derived, stored
-from quantscope.edit.clips import FoldedClip, folded_clips, warnings_for
+from quantscope.edit.applied import Applied, set_provenance
+from quantscope.edit.biases import is_derived
+from quantscope.edit.changes import NOTHING_CHANGED, changes_of, clip_notes, warnings_of
+from quantscope.edit.clips import FoldedClip, folded_clips
 from quantscope.edit.edits import Edit
 from quantscope.edit.floats import FloatValues
 from quantscope.edit.lift import lift_to_qdq
 from quantscope.edit.outcome import Outcome, resolve
-from quantscope.edit.plan import Plan, make_plan
+from quantscope.edit.plan import make_plan
 from quantscope.edit.wiring import Graph, Wiring, wire
 from quantscope.edit.write import written
-from quantscope.errors import BadConfigError, BadModelError
+from quantscope.errors import BadModelError
 from quantscope.model import Network, OnnxFile, Pairing, load_onnx, pair, read_onnx
 from quantscope.model.onnx_file import DEFAULT_DOMAINS
 from quantscope.zoo import find_model, known_float_model
@@ -27,20 +26,16 @@ from quantscope.zoo import find_model, known_float_model
 LIFTED = "The file is QOperator; it was stated as QDQ first, and edits are made there"
 
 
-def apply(
-    model: str | Path | OnnxFile, edits: Sequence[Edit], *, float_model: str | Path | None = None
-) -> Applied:
-    """The model with these edits; see `Editor`, which is quicker for more than one list."""
-    return Editor(model, float_model=float_model).apply(edits)
-
-
 class Editor:
-    """A quantized model opened once, with the float model it was made from, for many edit lists.
+    """A quantized ONNX model opened once, with the float one it was made from, for many edit lists.
 
     Without `float_model` the known one is taken, if there is any; without one, integers are rounded
     from what the file's own integers stand for, and a note says so. Edits act in their order; see
     `quantscope.edit.plan` for what that means.
     """
+
+    suffix = ".onnx"
+    """Of the files that edited models become."""
 
     def __init__(self, model: str | Path | OnnxFile, float_model: str | Path | None = None) -> None:
         file = model if isinstance(model, OnnxFile) else load_onnx(find_model(model))
@@ -90,18 +85,18 @@ class Editor:
                 lifted=self.lifted,
                 float_digest=self.pairing.float_digest if self.pairing else None,
             )
-        changes = tuple(self._changes(plan, outcome))
+        changes = tuple(changes_of(plan, outcome, self._wiring))
         notes = [*([LIFTED] if self.lifted else []), *outcome.notes]
-        notes += self._clip_notes(plan)
+        notes += clip_notes(plan, self._wiring, self.clips)
         notes += self._bias_notes(outcome)
         if edits and not changes:
-            notes.append("The edits leave the model as it is")
+            notes.append(NOTHING_CHANGED)
         return Applied(
             proto=proto,
             base_digest=self.file.digest,
             edits=edits,
             changes=changes,
-            warnings=tuple(self._warnings(outcome)),
+            warnings=tuple(warnings_of(outcome, self.clips)),
             notes=tuple(notes),
             lifted=self.lifted,
             sources=tuple(p for p in (self.file.path, self.float_path) if p is not None),
@@ -117,52 +112,6 @@ class Editor:
                 raise
             return None
 
-    def _changes(self, plan: Plan, outcome: Outcome) -> Iterator[Change]:
-        for each in outcome.tensors:
-            tensor = each.tensor
-            if each.params == tensor.params and not each.integers_changed:
-                continue
-            kind: ChangeKind = "edit" if tensor.name in plan.named else "shared"
-            yield Change(
-                tensor.name, tensor.role, kind, tensor.params, each.params, each.integers_changed
-            )
-        by_name: dict[str, BiasOutcome] = {}
-        for bias in outcome.biases:
-            by_name.setdefault(bias.site.name, bias)
-        for name, bias in by_name.items():
-            shown = self._wiring.tensors.get(name)
-            scale, old = stored(bias.site, self._wiring)
-            changed = 0 if bias.integers is None else int(np.count_nonzero(bias.integers != old))
-            if bias.real is None and not changed and np.array_equal(scale, bias.scale):  # type: ignore[arg-type]
-                continue
-            yield Change(
-                tensor=name,
-                role="bias",
-                kind="edit" if name in plan.named else "bias follows",
-                before=shown.params if shown else _bias_params(scale),
-                after=None if bias.scale is None else _bias_params(bias.scale),
-                integers_changed=changed,
-            )
-
-    def _warnings(self, outcome: Outcome) -> Iterator[EditWarning]:
-        for each in outcome.tensors:
-            name = each.tensor.name
-            if each.params is not None:
-                for text in warnings_for(each.tensor, self.clips.get(name, ()), each.params):
-                    yield EditWarning(name, text)
-
-    def _clip_notes(self, plan: Plan) -> Iterator[str]:
-        for name in (n for n in self._wiring.tensors if n in plan.off and n in self.clips):
-            clips = self.clips[name]
-            text = " and a ".join(clip.text for clip in clips)
-            if all(clip.certain for clip in clips):
-                yield f"The {text} that the quantizer of {name} replaced is put back"
-            else:
-                yield (
-                    f"No float model says whether the quantizer of {name}, which clips negatives, "
-                    f"replaced a {text}; one is put in its place"
-                )
-
     def _bias_notes(self, outcome: Outcome) -> Iterator[str]:
         for bias in outcome.biases:
             site = bias.site
@@ -171,11 +120,3 @@ class Editor:
                     f"The file's scale of {site.name} is not that of {site.x} times that of "
                     f"{site.w}, as integer kernels take it to be; it is now"
                 )
-
-
-def _bias_params(scale: np.ndarray) -> QuantParams | None:
-    """None for a scale that is too small to show."""
-    try:
-        return QuantParams(scale, None, "int32", axis=0 if scale.ndim else None)
-    except BadConfigError:
-        return None

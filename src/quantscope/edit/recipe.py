@@ -1,14 +1,15 @@
 """Edits kept as a file: which model they are for, what they are, and what they did."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from quantscope.edit.applied import Applied
-from quantscope.edit.apply import Editor
+from quantscope.edit.describe import describe
+from quantscope.edit.editors import AnyApplied, AnyEditor
 from quantscope.edit.edits import Edit
 from quantscope.edit.edits_json import edit_from_dict, edit_to_dict
 from quantscope.errors import BadConfigError, QuantscopeError
@@ -17,6 +18,7 @@ from quantscope.files import write_whole
 FORMAT = "quantscope recipe 1"
 
 _DIGEST_LENGTH = 64
+_NAMED = 4
 _FIELDS = ("format", "title", "base_model", "base_digest", "note", "edits", "effect")
 
 
@@ -78,12 +80,12 @@ class Recipe:
 
 
 def replay(
-    recipe: Recipe, editor: Editor, *, other_model_ok: bool = False
-) -> tuple[Applied, tuple[tuple[Edit, str], ...]]:
+    recipe: Recipe, editor: AnyEditor, *, other_model_ok: bool = False
+) -> tuple[AnyApplied, tuple[tuple[Edit, str], ...]]:
     """The recipe's edits on the editor's model, and those that could not be applied, with why.
 
     On the recipe's own model an edit that cannot be applied is an error; on another one, which
-    `other_model_ok` allows, it is left out.
+    `other_model_ok` allows, it is left out, and only if none can be applied that is an error.
     """
     file = editor.file
     if recipe.base_digest == file.digest:
@@ -94,12 +96,25 @@ def replay(
             f"The recipe is for {wanted or recipe.base_digest[:12]}, and {file.path.name} is "
             f"{file.digest[:12]}; give its own model, or allow another one"
         )
-    return _what_can_be(recipe.edits, editor)
+    applied, skipped = _what_can_be(recipe.edits, editor)
+    if skipped and not applied.edits:
+        raise BadConfigError(_nothing_fits(skipped, file.path.name))
+    return applied, skipped
+
+
+def _nothing_fits(skipped: Sequence[tuple[Edit, str]], model: str) -> str:
+    # What an error proposes comes second, and is too long for one line about many edits.
+    reasons = [f"{describe(e)} ({re.split(r'; |[.] ', why)[0]})" for e, why in skipped[:_NAMED]]
+    more = len(skipped) - len(reasons)
+    text = f"None of the {len(skipped)} edits of the recipe can be applied to {model}"
+    if len(skipped) == 1:
+        text = f"The recipe's only edit cannot be applied to {model}"
+    return f"{text}: {'; '.join(reasons)}{f'; and {more} more' * bool(more)}"
 
 
 def _what_can_be(
-    edits: Sequence[Edit], editor: Editor
-) -> tuple[Applied, tuple[tuple[Edit, str], ...]]:
+    edits: Sequence[Edit], editor: AnyEditor
+) -> tuple[AnyApplied, tuple[tuple[Edit, str], ...]]:
     applied, skipped = editor.apply([]), []
     for edit in edits:
         try:

@@ -10,23 +10,21 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
 import onnx
 
-from quantscope.arithmetic.params import QuantParams
-from quantscope.edit.applied import Change, ChangeKind, EditWarning, set_provenance
-from quantscope.edit.biases import BiasOutcome, stored
-from quantscope.edit.clips import FoldedClip, folded_clips, warnings_for
+from quantscope.edit.applied import Change, EditWarning, check_target, set_provenance
+from quantscope.edit.changes import NOTHING_CHANGED, changes_of, clip_notes, warnings_of
+from quantscope.edit.clips import FoldedClip, folded_clips
 from quantscope.edit.edits import Edit
 from quantscope.edit.floats import FloatValues
 from quantscope.edit.outcome import Outcome, resolve
-from quantscope.edit.plan import Plan, make_plan
+from quantscope.edit.plan import make_plan
 from quantscope.edit.torch_floats import known_float_program, paired_with
 from quantscope.edit.torch_shadow import shadow_of
 from quantscope.edit.torch_write import ProgramWriter
 from quantscope.edit.wiring import Graph, Wiring, wire
-from quantscope.errors import BadConfigError, BadModelError
-from quantscope.files import check_output, write_whole
+from quantscope.errors import BadModelError
+from quantscope.files import write_whole
 from quantscope.model import Network, Pairing
 from quantscope.model.network import PROVENANCE_KEY
 from quantscope.model.pt2_graph import program_graph
@@ -55,20 +53,9 @@ class AppliedProgram:
     def save(self, path: Path | str) -> str:
         """Write the program whole and give its sha256; never over one that it was made from."""
         path = Path(path)
-        if path.resolve() in {source.resolve() for source in self.sources}:
-            raise BadConfigError(
-                f"{path} is the model that these edits are for; give another name to write to"
-            )
-        check_output(path)
+        check_target(path, self.sources)
         write_whole(path, self.content)
         return hashlib.sha256(self.content).hexdigest()
-
-
-def apply_program(
-    model: str | Path, edits: Sequence[Edit], *, float_model: str | Path | None = None
-) -> AppliedProgram:
-    """The program with these edits; see `ProgramEditor`, quicker for more than one list."""
-    return ProgramEditor(model, float_model=float_model).apply(edits)
 
 
 class ProgramEditor:
@@ -77,6 +64,9 @@ class ProgramEditor:
     As `Editor`: without `float_model` the known one is taken, if there is any; without one,
     integers are rounded from what the file's own integers stand for, and a note says so.
     """
+
+    suffix = ".pt2"
+    """Of the files that edited programs become."""
 
     def __init__(self, model: str | Path, float_model: str | Path | None = None) -> None:
         path = find_model(model)
@@ -119,16 +109,17 @@ class ProgramEditor:
         metadata = dict(self.file.metadata)
         if edits:
             metadata[PROVENANCE_KEY] = self._provenance(edits)
-        changes = tuple(self._changes(plan, outcome))
-        notes = [*outcome.notes, *self._clip_notes(plan), *self._limit_notes(outcome, writer)]
+        changes = tuple(changes_of(plan, outcome, self._wiring))
+        notes = [*outcome.notes, *clip_notes(plan, self._wiring, self.clips)]
+        notes += self._limit_notes(outcome, writer)
         if edits and not changes:
-            notes.append("The edits leave the model as it is")
+            notes.append(NOTHING_CHANGED)
         return AppliedProgram(
             content=writer.to_bytes(metadata),
             base_digest=self.file.digest,
             edits=edits,
             changes=changes,
-            warnings=tuple(self._warnings(outcome)),
+            warnings=tuple(warnings_of(outcome, self.clips)),
             notes=tuple(notes),
             sources=tuple(p for p in (self.file.path, self.float_path) if p is not None),
         )
@@ -157,53 +148,6 @@ class ProgramEditor:
         )
         return str(said.metadata_props[0].value)
 
-    def _changes(self, plan: Plan, outcome: Outcome) -> Iterator[Change]:
-        for each in outcome.tensors:
-            tensor = each.tensor
-            if each.params == tensor.params and not each.integers_changed:
-                continue
-            kind: ChangeKind = "edit" if tensor.name in plan.named else "shared"
-            yield Change(
-                tensor.name, tensor.role, kind, tensor.params, each.params, each.integers_changed
-            )
-        for bias in outcome.biases:
-            yield from self._bias_change(plan, bias)
-
-    def _bias_change(self, plan: Plan, bias: BiasOutcome) -> Iterator[Change]:
-        name = bias.site.name
-        scale, old = stored(bias.site, self._wiring)
-        changed = 0 if bias.integers is None else int(np.count_nonzero(bias.integers != old))
-        same_scale = bias.scale is not None and np.array_equal(scale, bias.scale)
-        if bias.real is None and not changed and same_scale:
-            return
-        shown = self._wiring.tensors.get(name)
-        yield Change(
-            tensor=name,
-            role="bias",
-            kind="edit" if name in plan.named else "bias follows",
-            before=None if shown is None else shown.params,
-            after=None if bias.scale is None else _bias_params(bias.scale),
-            integers_changed=changed,
-        )
-
-    def _warnings(self, outcome: Outcome) -> Iterator[EditWarning]:
-        for each in outcome.tensors:
-            name = each.tensor.name
-            if each.params is not None:
-                for text in warnings_for(each.tensor, self.clips.get(name, ()), each.params):
-                    yield EditWarning(name, text)
-
-    def _clip_notes(self, plan: Plan) -> Iterator[str]:
-        for name in (n for n in self._wiring.tensors if n in plan.off and n in self.clips):
-            text = " and a ".join(clip.text for clip in self.clips[name])
-            if all(clip.certain for clip in self.clips[name]):
-                yield f"The {text} that the quantizer of {name} replaced is put back"
-            else:
-                yield (
-                    f"No float model says whether the quantizer of {name}, which clips negatives, "
-                    f"replaced a {text}; one is put in its place"
-                )
-
     def _limit_notes(self, outcome: Outcome, writer: ProgramWriter) -> Iterator[str]:
         for each in outcome.tensors:
             params, limits = each.params, writer.limits(each.tensor)
@@ -215,11 +159,3 @@ class ProgramEditor:
                     f"{each.tensor.name} uses only {limits[0]}..{limits[1]} of {params.dtype}: "
                     f"it represents [{ends[0]:g}, {ends[1]:g}]"
                 )
-
-
-def _bias_params(scale: np.ndarray) -> QuantParams | None:
-    """None for a scale that is too small to show."""
-    try:
-        return QuantParams(scale, None, "int32", axis=0 if scale.ndim else None)
-    except BadConfigError:
-        return None

@@ -16,8 +16,9 @@ from quantscope.run.histogram_series import Plan
 from quantscope.run.in_order import cores
 from quantscope.run.sessions import Execution
 from quantscope.run.torch_classifier import refuse_runtime
-from quantscope.run.torch_compare import float_program_of, one_thread_each
+from quantscope.run.torch_compare import float_program_of
 from quantscope.run.torch_programs import Program, as_array, opened_program, run_nodes
+from quantscope.run.torch_threads import one_thread_each
 from quantscope.run.torch_weights import float_constant
 
 

@@ -3,8 +3,7 @@
 Batches run side by side, and only their sums are kept: memory does not grow with the images.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import numpy as np
 from quantscope.data import ImageSet
 from quantscope.edit.torch_floats import known_float_program
 from quantscope.errors import BadConfigError, BadModelError
-from quantscope.model import Network
+from quantscope.model import Network, Pairing
 from quantscope.progress import Progress, silent
 from quantscope.run.compare import comparison_of, paired, small_batch
 from quantscope.run.compare_graph import Detail
@@ -26,6 +25,7 @@ from quantscope.run.torch_classifier import refuse_runtime
 from quantscope.run.torch_pairs import BatchResult, PairedPrograms
 from quantscope.run.torch_probes import TorchProbe
 from quantscope.run.torch_programs import Program, opened_program
+from quantscope.run.torch_threads import one_thread_each
 from quantscope.run.torch_weights import check_weights_fit, compare_weights
 
 
@@ -65,9 +65,27 @@ def compare_opened(
     batch: int | None = None,
     progress: Progress = silent,
 ) -> Comparison:
+    pairing = fitting_pairing(floats, quantized)
+    programs = PairedPrograms(floats, quantized, pairing, detail=detail)
+    return compare_paired(programs, images, threads=threads, batch=batch, progress=progress)
+
+
+def fitting_pairing(floats: Program, quantized: Program) -> Pairing:
+    """Refused where the two do not belong together."""
     pairing = paired(floats.network, quantized.network)
     check_weights_fit(floats, quantized, pairing)
-    programs = PairedPrograms(floats, quantized, pairing, detail=detail)
+    return pairing
+
+
+def compare_paired(
+    programs: PairedPrograms,
+    images: ImageSet,
+    *,
+    threads: int = 0,
+    batch: int | None = None,
+    progress: Progress = silent,
+) -> Comparison:
+    floats, quantized = programs.floats.program, programs.quantized.program
     both = _taking_what_both_take(floats, quantized)
     probabilities = quantized.classifier.gives_probabilities
     scores = ScoreKeeper(images, "reference", probabilities=probabilities)
@@ -83,7 +101,9 @@ def compare_opened(
             _accumulate(accumulators, programs, found, rows, count)
             done += count
             progress("Comparing", done, len(images))
-    constants = compare_weights(floats, quantized, pairing) if detail == "full" else ({}, [])
+    pairing = programs.pairing
+    is_full = programs.detail == "full"
+    constants = compare_weights(floats, quantized, pairing) if is_full else ({}, [])
     result = comparison_of(
         quantized.network,
         floats.network,
@@ -138,20 +158,6 @@ def _accumulate(
         if name not in accumulators:
             accumulators[name] = Accumulator(probe.accumulated(found.rows[name]))
         accumulators[name].add(found.statistics[name], found.shapes[name], rows, count)
-
-
-@contextmanager
-def one_thread_each(threads: int) -> Iterator[None]:
-    """Operators this short are not worth sharing between threads that have batches of their own."""
-    import torch
-
-    before = torch.get_num_threads()
-    if threads > 1:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def float_program_of(network: Network, given: str | Path | None) -> Path:

@@ -4,7 +4,7 @@ The quantized one runs in floats where that gives the same numbers (`torch_quant
 does is checked against the programs run as they are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -71,10 +71,20 @@ def _side(program: Program) -> _Side:
 
 
 class PairedPrograms:
-    """Both programs and the probes at their paired activations; `run` is for one batch."""
+    """Both programs and the probes at their paired activations; `run` is for one batch.
+
+    `unquantized` are paired activations that have no quantizer in this program, with the value to
+    look at instead.
+    """
 
     def __init__(
-        self, floats: Program, quantized: Program, pairing: Pairing, *, detail: Detail
+        self,
+        floats: Program,
+        quantized: Program,
+        pairing: Pairing,
+        *,
+        detail: Detail,
+        unquantized: Sequence[tuple[TensorPair, ProgramQuantizer]] = (),
     ) -> None:
         self.floats, self.quantized, self.detail = _side(floats), _side(quantized), detail
         self.pairing = pairing
@@ -86,6 +96,7 @@ class PairedPrograms:
             for name in self._pairs
         }
         self.probes, self.unseen = self._probes()
+        self.probes += [self._probe(pair, none, {}) for pair, none in unquantized]
         self._actions = schedule(
             self.floats.nodes,
             side.nodes,
@@ -96,6 +107,7 @@ class PairedPrograms:
                 if quantizer.is_plain
                 for name in quantizer.tensor.integer_names
             },
+            given=quantized.input,
             keep={("floats", self.floats.output), ("quantized", side.output)},
         )
         self._as_stated = False

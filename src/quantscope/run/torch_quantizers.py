@@ -52,6 +52,11 @@ class ProgramQuantizer:
         return None if self.node is None else str(self.node.args[0])
 
 
+def no_quantizer(tensor: QuantTensor, value: str) -> ProgramQuantizer:
+    """For a tensor that is left as it is computed, under the name `value`."""
+    return ProgramQuantizer(tensor, None, lambda x: x, -np.inf, np.inf, False, (value,))
+
+
 def quantizer_of(
     tensor: QuantTensor,
     nodes: "Mapping[str, Node]",

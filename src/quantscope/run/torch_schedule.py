@@ -67,11 +67,13 @@ def schedule(
     probes: Sequence[TorchProbe],
     plain: Mapping[str, ProgramQuantizer],
     *,
+    given: str,
     keep: Collection[Key],
 ) -> tuple[Action, ...]:
     """`plain` are quantizers, by the node that writes their integers, that stand for their nodes.
 
-    Values in `keep` are never dropped, nor constants, which no action writes.
+    `given` is the quantized program's input. Values in `keep` are never dropped, nor constants,
+    which no action writes.
     """
     waiting = iter(floats.values())
     made: set[str] = set()
@@ -91,6 +93,7 @@ def schedule(
 
     skipped = {name for quantizer in plain.values() for name in quantizer.dequantized}
     done: set[str] = set()
+    actions += measured([given])
     for name, node in quantized.items():
         quantizer = plain.get(name)
         if quantizer is None and name not in skipped:

@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 
 from quantscope.data import ImageSet
-from quantscope.edit import Applied, Edit, Editor
+from quantscope.edit import AnyApplied, AnyEditor, Edit, ProgramEditor, open_editor
+from quantscope.errors import BadConfigError, BadModelError
 from quantscope.progress import Progress, silent
-from quantscope.run.classifier import find_onnx
 from quantscope.run.evaluate import Evaluation, paired
-from quantscope.run.onnx_classifier import open_onnx
 from quantscope.run.sessions import Execution
-from quantscope.run.suffix import SuffixRunner
-from quantscope.run.whatif_bench import Bench, Facts, OnnxRunner, Way
+from quantscope.run.suffix import KEPT_BYTES, SuffixRunner
+from quantscope.run.whatif_bench import Backend, Bench, Way
+from quantscope.run.whatif_downstream import DownstreamSqnr
 from quantscope.run.whatif_effect import Effect, Prediction
 from quantscope.run.whatif_evaluation import stratified
-from quantscope.run.whatif_kernels import KernelChange, KernelWatch
-from quantscope.run.whatif_sqnr import DownstreamSqnr, SqnrReader
+from quantscope.run.whatif_kernels import KernelChange
+from quantscope.run.whatif_onnx import OnnxBackend, OnnxRunner
 
 __all__ = ["DownstreamSqnr", "Effect", "KernelChange", "Prediction", "WhatIf"]
 
@@ -30,11 +30,16 @@ class WhatIf:
     """A quantized model, the float one it was made from, and images, opened once for many edits.
 
     Answers equal those of a whole run of the exported model. A quick answer takes `quick` images,
-    classes in the set's proportions, always the same; a full one all of them. Activations of the
-    unedited model are kept between answers, see `SuffixRunner`. For one thread at a time.
+    classes in the set's proportions, always the same; a full one all of them. For one thread at a
+    time.
 
-    A QOperator model is edited as QDQ. Unedited, its runtime execution is the file's own; edited,
-    that of the edited QDQ form, and where the two run different kernels `kernels_changed` says so.
+    Of an ONNX model activations are kept between answers, see `SuffixRunner`: for quick and for
+    full ones at most `kept_bytes_limit` each. A QOperator model is edited as QDQ. Unedited, its
+    runtime execution is the file's own; edited, that of the edited QDQ form, and where the two run
+    different kernels `kernels_changed` says so.
+
+    A PT2E program (.pt2) has its reference execution only and is run whole for every answer;
+    `threads` are those of its second answer, as in `compare`.
     """
 
     def __init__(
@@ -48,28 +53,23 @@ class WhatIf:
         quick: int = QUICK,
         threads: int = 0,
         batch: int | None = None,
+        kept_bytes_limit: int = KEPT_BYTES,
     ) -> None:
-        self.editor = Editor(find_onnx(model, "what-if"), float_model=float_model)
+        self.editor: AnyEditor = open_editor(model, float_model)
         self.images, self.quick_images = images, stratified(images, quick)
         self.execution, self.int8_kernels = execution, int8_kernels
         self._way = Way(execution, int8_kernels, threads, batch)
-        path = self.editor.file.path
-        # Only its facts are kept: a session would hold threads and memory for nothing.
-        opened = open_onnx(path, execution=execution, int8_kernels=int8_kernels, threads=1)
-        self._facts = Facts(path.name, opened.digest, opened.gives_probabilities, opened.provenance)
-        self._watch = KernelWatch(self.editor, int8_kernels=int8_kernels)
-        self._runners: dict[bool, OnnxRunner] = {}
+        self._backend = _backend(self.editor, self._way, kept_bytes_limit)
         self._benches: dict[bool, Bench] = {}
-        self._readers: dict[bool, SqnrReader] = {}
 
     def answer(
         self, edits: Sequence[Edit], *, full: bool = False, progress: Progress = silent
     ) -> Effect:
-        """Logits, accuracy, flips and kernels of the edited model; raises what `Editor` refuses."""
+        """Logits, accuracy, flips and kernels of the edited model; raises what `editor` refuses."""
         return self.effect_of(self.editor.apply(edits), full=full, progress=progress)
 
     def effect_of(
-        self, applied: Applied, *, full: bool = False, progress: Progress = silent
+        self, applied: AnyApplied, *, full: bool = False, progress: Progress = silent
     ) -> Effect:
         """The same for edits that this object's `editor` has applied."""
         bench = self._bench(full)
@@ -89,50 +89,57 @@ class WhatIf:
     ) -> DownstreamSqnr:
         """The second answer: SQNR of every activation against the float network, before and after.
 
-        As `compare` finds them with `detail="sqnr"`; only what lies downstream of the edits is run
-        again. In runtime execution only what can be seen without changing the kernels is shown.
+        As `compare` finds them with `detail="sqnr"`; of an ONNX model only what lies downstream of
+        the edits is run again. In runtime execution only what can be seen without changing the
+        kernels is shown.
         """
-        full = self._is_full(full)
         bench = self._bench(full)
-        if full not in self._readers:
-            self._readers[full] = SqnrReader(
-                self.editor,
-                self._way,
-                self._runners[full],
-                gives_probabilities=self._facts.gives_probabilities,
-            )
         applied = self.editor.apply(edits)
         base, evaluation = self._evaluations(bench, applied, progress)
-        return self._readers[full].read(applied, base, evaluation, progress)
+        return bench.runner.downstream_sqnr(applied, base, evaluation, progress)
 
     def suffix_runner(self, *, full: bool = False) -> SuffixRunner:
-        """Who runs edited models, for what it keeps and how it answered last."""
-        self._bench(full)
-        return self._runners[self._is_full(full)].suffix
+        """Who runs edited ONNX models, for what it keeps and how it answered last."""
+        runner = self._bench(full).runner
+        if not isinstance(runner, OnnxRunner):
+            raise BadModelError(
+                f"{self.editor.file.path.name} is a PyTorch program, which is run whole for every "
+                f"answer; parts of models are run of ONNX files"
+            )
+        return runner.suffix
 
     @property
     def kept_bytes(self) -> int:
         """Of activations, for quick and full answers together."""
-        return sum(runner.suffix.kept_bytes for runner in self._runners.values())
+        return sum(bench.runner.kept_bytes for bench in self._benches.values())
 
     def _evaluations(
-        self, bench: Bench, applied: Applied, progress: Progress
+        self, bench: Bench, applied: AnyApplied, progress: Progress
     ) -> tuple[Evaluation, Evaluation]:
         """Of the unedited and the edited model."""
+        if applied.base_digest != self.editor.file.digest:
+            raise BadConfigError(
+                f"These edits were applied to another model ({applied.base_digest[:12]}), not to "
+                f"{self.editor.file.path.name} ({self.editor.file.digest[:12]}); apply them with "
+                f"this what-if's own editor"
+            )
         base = bench.base(progress)
         if not applied.edits:
             return base, base
         digest = hashlib.sha256(applied.to_bytes()).hexdigest()
         return base, bench.edited(applied, digest, progress)
 
-    def _is_full(self, full: bool) -> bool:
-        return full or len(self.quick_images) == len(self.images)
-
     def _bench(self, full: bool) -> Bench:
-        full = self._is_full(full)
+        full = full or len(self.quick_images) == len(self.images)
         if full not in self._benches:
             images = self.images if full else self.quick_images
-            runner = OnnxRunner(self.editor, images, self._way, self._watch)
-            self._runners[full] = runner
-            self._benches[full] = Bench(self.editor, self._facts, self._way, runner, images)
+            self._benches[full] = Bench(self.editor, self._backend, self._way, images)
         return self._benches[full]
+
+
+def _backend(editor: AnyEditor, way: Way, kept_bytes_limit: int) -> Backend:
+    if isinstance(editor, ProgramEditor):
+        from quantscope.run.torch_whatif import ProgramBackend
+
+        return ProgramBackend(editor, way)
+    return OnnxBackend(editor, way, kept_bytes_limit)

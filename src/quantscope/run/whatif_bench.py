@@ -4,18 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-import onnx
-
 from quantscope.data import ImageSet
-from quantscope.edit import Applied, Editor
+from quantscope.edit import AnyApplied, AnyEditor
 from quantscope.progress import Progress
 from quantscope.run.classifier import open_classifier
-from quantscope.run.evaluate import Evaluation, classify, evaluate
+from quantscope.run.evaluate import Evaluation, evaluate
 from quantscope.run.sessions import Execution
-from quantscope.run.suffix import Scores, SuffixRunner
-from quantscope.run.suffix_graph import ValueGraph
+from quantscope.run.suffix import Scores
+from quantscope.run.whatif_downstream import DownstreamSqnr
 from quantscope.run.whatif_evaluation import evaluation_of
-from quantscope.run.whatif_kernels import KernelChange, KernelWatch
+from quantscope.run.whatif_kernels import KernelChange
 
 
 @dataclass(frozen=True)
@@ -41,67 +39,38 @@ class Facts:
 class Runner(Protocol):
     """What executes a model and its edited versions on one set of images."""
 
+    @property
+    def kept_bytes(self) -> int:
+        """Of activations, to start from."""
+
     def base(self, progress: Progress) -> Scores:
         """Of the model as it was opened."""
 
-    def edited(self, applied: Applied, progress: Progress) -> Scores: ...
+    def edited(self, applied: AnyApplied, progress: Progress) -> Scores: ...
 
-    def kernels_changed(self, applied: Applied) -> tuple[KernelChange, ...]: ...
+    def kernels_changed(self, applied: AnyApplied) -> tuple[KernelChange, ...]: ...
+
+    def downstream_sqnr(
+        self, applied: AnyApplied, base: Evaluation, edited: Evaluation, progress: Progress
+    ) -> DownstreamSqnr:
+        """`base` and `edited` are the evaluations of the two models on these images."""
 
 
-class OnnxRunner:
-    """Runs suffixes; the last edited model's graph is kept for what is asked of it next."""
+class Backend(Protocol):
+    """A kind of model: what is known of the one that was opened, and who runs it."""
 
-    def __init__(self, editor: Editor, images: ImageSet, way: Way, watch: KernelWatch) -> None:
-        self.suffix = SuffixRunner(
-            editor.base,
-            images,
-            execution=way.execution,
-            int8_kernels=way.int8_kernels,
-            threads=way.threads,
-            batch=way.batch,
-            name=editor.file.path.name,
-        )
-        self._editor, self._way, self._watch = editor, way, watch
-        self._last: tuple[onnx.ModelProto, ValueGraph] | None = None
+    @property
+    def facts(self) -> Facts: ...
 
-    def base(self, progress: Progress) -> Scores:
-        scores = self.suffix.base_scores(progress)
-        if not (self._editor.lifted and self._way.execution == "runtime"):
-            return scores
-        # What ships is the file itself; its QDQ form may be fused in another way.
-        classifier = open_classifier(
-            self._editor.file.path,
-            execution="runtime",
-            int8_kernels=self._way.int8_kernels,
-            threads=self._way.threads,
-        )
-        return classify(classifier, self.suffix.images, batch=self._way.batch, progress=progress)
-
-    def edited(self, applied: Applied, progress: Progress) -> Scores:
-        return self.suffix.scores_of(self.graph_of(applied), progress)
-
-    def kernels_changed(self, applied: Applied) -> tuple[KernelChange, ...]:
-        if not applied.edits:
-            return ()
-        executed = self.graph_of(applied) if self._way.execution == "runtime" else None
-        return self._watch.changes(applied.proto, executed)
-
-    def graph_of(self, applied: Applied) -> ValueGraph:
-        last = self._last
-        if last is None or last[0] is not applied.proto:
-            last = self._last = applied.proto, self.suffix.graph_of(applied.proto)
-        return last[1]
+    def runner(self, images: ImageSet) -> Runner: ...
 
 
 class Bench:
     """What does not depend on edits is found once."""
 
-    def __init__(
-        self, editor: Editor, facts: Facts, way: Way, runner: Runner, images: ImageSet
-    ) -> None:
-        self.runner, self.images = runner, images
-        self._editor, self._facts, self._way = editor, facts, way
+    def __init__(self, editor: AnyEditor, backend: Backend, way: Way, images: ImageSet) -> None:
+        self.runner, self.images = backend.runner(images), images
+        self._editor, self._facts, self._way = editor, backend.facts, way
         self._base: Evaluation | None = None
         self._float: Evaluation | None = None
 
@@ -128,7 +97,7 @@ class Bench:
             )
         return self._float
 
-    def edited(self, applied: Applied, digest: str, progress: Progress) -> Evaluation:
+    def edited(self, applied: AnyApplied, digest: str, progress: Progress) -> Evaluation:
         scores = self.runner.edited(applied, _named(progress, "the edited model"))
         return self._evaluation(scores, f"{self._facts.name}, edited", digest)
 

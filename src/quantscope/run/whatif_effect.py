@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from quantscope.edit import Applied, describe, edit_to_dict
+from quantscope.edit import AnyApplied, describe, edit_to_dict
 from quantscope.errors import BadDataError
 from quantscope.model import QuantParams
 from quantscope.run.evaluate import Evaluation, PairedDelta
@@ -39,7 +39,7 @@ class Effect:
     evaluation: Evaluation
     against_base: PairedDelta
     against_float: PairedDelta | None
-    applied: Applied
+    applied: AnyApplied
     unchanged: bool
     find_kernels: Callable[[], tuple[KernelChange, ...]] = field(repr=False)
 

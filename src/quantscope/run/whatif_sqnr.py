@@ -5,7 +5,7 @@ reduced. Of the quantized half, what the edits leave alone is kept already; of t
 value that all downstream tensors depend on is kept, at most 64 kB an image.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import repeat
@@ -28,45 +28,11 @@ from quantscope.run.evaluate import Evaluation
 from quantscope.run.suffix_graph import Digest, ValueGraph, chain_of, frontier, value_graph
 from quantscope.run.suffix_kept import FLOAT_BYTES_AN_IMAGE
 from quantscope.run.suffix_open import executed_graph
-from quantscope.run.suffix_part import Array, PartBatch
-from quantscope.run.whatif_bench import OnnxRunner, Way
+from quantscope.run.suffix_part import Array, PartBatch, PartRunner
+from quantscope.run.whatif_bench import Way
+from quantscope.run.whatif_downstream import FLOAT_BITS, NOT_QUANTIZED, DownstreamSqnr
 from quantscope.run.whatif_off import with_switched_off
 from quantscope.run.whatif_visible import Visible, carried_over, visible
-
-NOT_QUANTIZED = "it is not quantized any more"
-FLOAT_BITS = 32
-
-
-@dataclass(frozen=True, eq=False)
-class DownstreamSqnr(Comparison):
-    """The edited model compared with the float one, SQNRs only; `before` is the unedited model's.
-
-    `downstream` are the tensors that the edits can have changed; all others are as before. A tensor
-    that is not quantized any more has a row, of 32 bits, with what its readers get instead; in
-    runtime execution it cannot be seen.
-    """
-
-    before: Comparison
-    downstream: tuple[str, ...]
-
-    @property
-    def changes(self) -> tuple[tuple[str, float | None, float | None], ...]:
-        """Name and SQNR in dB, before and after, of each tensor downstream that has both rows."""
-        before = {tensor.name: tensor.sqnr_db for tensor in self.before.tensors}
-        return tuple(
-            (tensor.name, before[tensor.name], tensor.sqnr_db)
-            for tensor in self.tensors
-            if tensor.name in self.downstream and tensor.name in before
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            **super().to_dict(),
-            "downstream": [
-                {"name": name, "sqnr_db_before": before, "sqnr_db": after}
-                for name, before, after in self.changes
-            ],
-        }
 
 
 @dataclass(frozen=True)
@@ -81,14 +47,19 @@ class _Measured:
 
 
 class SqnrReader:
-    """For one set of images. For one thread at a time."""
+    """For one set of images. `graph_of` gives what is executed for edits. One thread at a time."""
 
     def __init__(
-        self, editor: Editor, way: Way, runner: OnnxRunner, *, gives_probabilities: bool
+        self,
+        editor: Editor,
+        way: Way,
+        parts: PartRunner,
+        graph_of: Callable[[Applied], ValueGraph],
+        *,
+        gives_probabilities: bool,
     ) -> None:
-        self._editor, self._way, self._runner = editor, way, runner
+        self._editor, self._way, self._parts, self._graph_of = editor, way, parts, graph_of
         self._probabilities = gives_probabilities
-        self._parts = runner.suffix.parts
         self._before: _Measured | None = None
 
     def read(
@@ -236,7 +207,7 @@ class SqnrReader:
             return self._base_visible
         made = {name for node in applied.proto.graph.node for name in node.output}
         names = [name for name in self._integer_names.values() if name in made]
-        plain = self._runner.graph_of(applied)
+        plain = self._graph_of(applied)
         return carried_over(self._base_visible, applied.proto, plain, names) or visible(
             applied.proto, plain, names, int8_kernels=self._way.int8_kernels
         )

@@ -1,0 +1,93 @@
+"""What edits did to the tensors of a model, whatever kind of file it is."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quantscope.arithmetic.params import QuantParams
+from quantscope.edit.applied import Change, ChangeKind, EditWarning
+from quantscope.edit.biases import BiasOutcome, stored
+from quantscope.edit.clips import FoldedClip, warnings_for
+from quantscope.edit.outcome import Outcome
+from quantscope.edit.plan import Plan
+from quantscope.edit.wiring import Wiring
+from quantscope.errors import BadConfigError
+
+Clips = Mapping[str, tuple[FoldedClip, ...]]
+"""By tensor: the ReLUs and Clips that its quantizer does the work of."""
+
+NOTHING_CHANGED = "The edits leave the model as it is"
+
+
+def changes_of(plan: Plan, outcome: Outcome, wiring: Wiring) -> Iterator[Change]:
+    for each in outcome.tensors:
+        tensor = each.tensor
+        if each.params == tensor.params and not each.integers_changed:
+            continue
+        kind: ChangeKind = "edit" if tensor.name in plan.named else "shared"
+        yield Change(
+            tensor.name, tensor.role, kind, tensor.params, each.params, each.integers_changed
+        )
+    by_name: dict[str, BiasOutcome] = {}
+    for bias in outcome.biases:
+        by_name.setdefault(bias.site.name, bias)
+    for bias in by_name.values():
+        yield from _bias_change(plan, bias, wiring)
+
+
+def _bias_change(plan: Plan, bias: BiasOutcome, wiring: Wiring) -> Iterator[Change]:
+    name = bias.site.name
+    scale, old = stored(bias.site, wiring)
+    changed = 0 if bias.integers is None else int(np.count_nonzero(bias.integers != old))
+    same_scale = bias.scale is not None and np.array_equal(scale, bias.scale)
+    if bias.real is None and not changed and same_scale:
+        return
+    shown = wiring.tensors.get(name)
+    yield Change(
+        tensor=name,
+        role="bias",
+        kind="edit" if name in plan.named else "bias follows",
+        before=shown.params if shown else _bias_params(scale),
+        after=None if bias.scale is None else _bias_params(bias.scale),
+        integers_changed=changed,
+    )
+
+
+def _bias_params(scale: NDArray[Any]) -> QuantParams | None:
+    """None for a scale that is too small to show."""
+    try:
+        return QuantParams(scale, None, "int32", axis=0 if scale.ndim else None)
+    except BadConfigError:
+        return None
+
+
+def warnings_of(outcome: Outcome, clips: Clips) -> Iterator[EditWarning]:
+    for each in outcome.tensors:
+        tensor, params = each.tensor, each.params
+        if params is None:
+            continue
+        for text in warnings_for(tensor, clips.get(tensor.name, ()), params):
+            yield EditWarning(tensor.name, text)
+        was_symmetric = tensor.role == "weight" and not tensor.params.zero_point.any()
+        if was_symmetric and params.zero_point.any():
+            # onnxruntime's integer kernels take it (measured on x86); others need not.
+            yield EditWarning(
+                tensor.name,
+                f"{tensor.name} has a zero-point other than 0: each sum of products needs the sum "
+                f"of its inputs too, which kernels and hardware for symmetric weights leave out",
+            )
+
+
+def clip_notes(plan: Plan, wiring: Wiring, clips: Clips) -> Iterator[str]:
+    """ReLUs that are put back where a quantizer is switched off."""
+    for name in (n for n in wiring.tensors if n in plan.off and n in clips):
+        text = " and a ".join(clip.text for clip in clips[name])
+        if all(clip.certain for clip in clips[name]):
+            yield f"The {text} that the quantizer of {name} replaced is put back"
+        else:
+            yield (
+                f"No float model says whether the quantizer of {name}, which clips negatives, "
+                f"replaced a {text}; one is put in its place"
+            )

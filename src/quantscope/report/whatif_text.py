@@ -1,0 +1,158 @@
+"""The effect of edits as text."""
+
+from collections.abc import Iterator, Sequence
+
+from quantscope.edit import Change, Edit, describe
+from quantscope.model import QuantParams
+from quantscope.report.text_table import Column, TextTable
+from quantscope.report.wording import printable
+from quantscope.run.evaluate import Evaluation, PairedDelta
+from quantscope.run.whatif import DownstreamSqnr, Effect
+
+Skipped = Sequence[tuple[Edit, str]]
+"""Edits of a recipe that could not be applied, and why."""
+
+_MOST_CLASSES = 20
+
+
+def effect_lines(
+    effect: Effect,
+    sqnr: DownstreamSqnr | None = None,
+    skipped: Skipped = (),
+    width: int | None = None,
+) -> Iterator[str]:
+    """The answer as text."""
+    applied, edited = effect.applied, effect.evaluation
+    yield (
+        f"{effect.against_base.second.model} with {_many(len(applied.edits), 'edit')}, "
+        f"{edited.execution} execution, {edited.images:,} images of {edited.data}"
+    )
+    yield from (f"  {printable(describe(edit))}" for edit in applied.edits)
+    if skipped:
+        yield "not applied"
+        yield from (f"  {printable(describe(edit))}: {printable(why)}" for edit, why in skipped)
+    yield from (f"! {printable(warning.text)}" for warning in applied.warnings)
+    yield ""
+    yield from _accuracies(effect)
+    if applied.changes:
+        yield ""
+        table = _changes(applied.changes)
+        yield table.title
+        yield from table.lines(width)
+    if effect.kernels_changed:
+        yield ""
+        yield "kernels that ship, before and now"
+        for layer, before, after in effect.kernels_changed:
+            yield f"  {printable(layer)}: {before}, now {after}"
+    if sqnr is not None:
+        yield ""
+        yield from _sqnr(sqnr, width)
+    yield from (printable(text) for text in applied.notes)
+
+
+def _accuracies(effect: Effect) -> Iterator[str]:
+    base, floats = effect.against_base, effect.against_float
+    rows = [("edited", effect.evaluation), ("original", base.second)]
+    if floats is not None:
+        rows.append(("float", floats.second))
+    for name, evaluation in rows:
+        yield f"{name:<9} {_accuracy(evaluation)}"
+    if effect.unchanged:
+        yield "changes nothing at the output: every score of every image is as it was"
+        return
+    yield f"edited against original: {_points(base)}"
+    changes = sorted((c.delta, c.name) for c in base.per_class if c.delta)
+    if changes and len(base.per_class) <= _MOST_CLASSES:
+        text = ", ".join(f"{name} {100 * delta:+.1f}" for delta, name in changes)
+        yield f"by class, in points: {text}"
+    if floats is not None:
+        yield f"edited against float: {_points(floats)}"
+
+
+def _accuracy(evaluation: Evaluation) -> str:
+    low, high = evaluation.interval_95
+    nan = f", {evaluation.not_finite} images with a NaN score" if evaluation.not_finite else ""
+    return f"{evaluation.accuracy:.2%}  [{low:.2%}, {high:.2%}] at 95 %{nan}"
+
+
+def _points(delta: PairedDelta) -> str:
+    low, high = (100 * bound for bound in delta.interval_95)
+    return (
+        f"{100 * delta.delta:+.2f} points [{low:+.2f}, {high:+.2f}] at 95 %, "
+        f"{_many(len(delta.gained), 'image')} gained, {len(delta.lost)} lost, "
+        f"{len(delta.changed)} classified differently, McNemar exact p = {delta.p_value:.3g}"
+    )
+
+
+def _changes(changes: Sequence[Change]) -> TextTable:
+    return TextTable(
+        "what changed in the model",
+        (
+            Column("tensor"),
+            Column("because"),
+            Column("scale"),
+            Column("zero-point"),
+            Column("integers", right=True),
+        ),
+        tuple(
+            (
+                printable(change.tensor),
+                {"edit": "edited", "shared": "shared parameters"}.get(change.kind, change.kind),
+                _arrow(change.before, change.after, "scale"),
+                _arrow(change.before, change.after, "zero_point"),
+                f"{change.integers_changed:,}" if change.integers_changed else "",
+            )
+            for change in changes
+        ),
+    )
+
+
+def _arrow(before: QuantParams | None, after: QuantParams | None, what: str) -> str:
+    old, new = (_numbers(params, what) for params in (before, after))
+    return new if old == new else f"{old} → {new}"
+
+
+def _numbers(params: QuantParams | None, what: str) -> str:
+    if params is None:
+        return "float" if what == "scale" else "–"
+    values = getattr(params, what).reshape(-1)
+    low, high = values.min(), values.max()
+    return f"{low:.4g}" if low == high else f"{low:.4g}..{high:.4g}"
+
+
+def _sqnr(sqnr: DownstreamSqnr, width: int | None) -> Iterator[str]:
+    known = [(n, b, a) for n, b, a in sqnr.changes if a is not None or b is not None]
+    both = [(a - b, name) for name, b, a in known if a is not None and b is not None]
+    if both:
+        change, name = min(both)
+        yield (
+            f"SQNR downstream in dB, against the float network; "
+            f"{'the largest loss' if change < 0 else 'the smallest gain'} is "
+            f"{abs(change):.1f} at {printable(name)}"
+        )
+        right = [Column(heading, right=True) for heading in ("before", "now", "change")]
+        rows = tuple(
+            (
+                printable(name),
+                _decibels(before),
+                _decibels(after),
+                "" if before is None or after is None else f"{after - before:+.2f}",
+            )
+            for name, before, after in known
+        )
+        yield from TextTable("SQNR", (Column("tensor"), *right), rows).lines(width)
+    else:
+        yield "no SQNR downstream is to be seen"
+    if sqnr.unseen:
+        reasons: dict[str, list[str]] = {}
+        for tensor in sqnr.unseen:
+            reasons.setdefault(tensor.reason, []).append(printable(tensor.name))
+        yield from (f"  {', '.join(names)}: {why}" for why, names in reasons.items())
+
+
+def _decibels(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
+
+
+def _many(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'s' * (count != 1)}"
