@@ -70,7 +70,7 @@ def test_a_network_can_be_coloured_by_its_own_cost(model: Path, tmp_path: Path) 
     drawn(model, "-o", tmp_path / "a.svg", "--metric", "weight_bytes")
     assert "37,120 bytes" in (tmp_path / "a.svg").read_text()
     assert "there are: macs, weight_bytes, live_bytes" in refused(
-        model, "-o", tmp_path / "a.svg", "--metric", "size"
+        model, "-o", tmp_path / "b.svg", "--metric", "size"
     )
 
 
