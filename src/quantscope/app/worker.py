@@ -56,9 +56,13 @@ class Worker:
         except Exception as found:
             error = mistake(found)
         if stop is self._stop:
+            # Its news first: the sign goes when nothing comes any more.
+            try:
+                self._news()
+            except Exception as found:
+                error = error or mistake(found)
             with self.job.hold_sync():
                 self.job.running, self.job.error = False, error
-            self._news()
 
     def _progress(self, stop: Event) -> Progress:
         last = 0.0
@@ -68,7 +72,8 @@ class Worker:
             if stop.is_set():
                 raise StoppedError("Stopped")
             now = monotonic()
-            if now - last < _SECONDS_BETWEEN_TICKS and done < total:
+            goes_on = what == self.job.what and done < total
+            if goes_on and now - last < _SECONDS_BETWEEN_TICKS:
                 return
             last = now
             with self.job.hold_sync():

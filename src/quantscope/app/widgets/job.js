@@ -14,9 +14,11 @@ function render({ model, el }) {
     const total = model.get("total");
     root.classList.toggle("running", running);
     root.dataset.running = running;
-    const share = total ? model.get("done") / total : 0;
-    bar.value = share;
-    what.textContent = running ? `${model.get("what")} ${Math.round(100 * share)} %` : "";
+    const share = total ? model.get("done") / total : 1;
+    const counts = share < 1;
+    if (counts) bar.value = share; else bar.removeAttribute("value");
+    const name = model.get("what") || "Working";
+    what.textContent = !running ? "" : counts ? `${name} ${Math.floor(100 * share)} %` : total ? `${name}, finishing…` : `${name}…`;
     start.textContent = model.get("offer");
     start.hidden = running || !model.get("offer");
     stop.hidden = bar.hidden = what.hidden = !running;

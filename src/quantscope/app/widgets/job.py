@@ -7,7 +7,11 @@ from quantscope.app.widgets.base import source, style
 
 
 class Job(anywidget.AnyWidget):
-    """Commands are messages, `{"do": "stop"}` and `{"do": "start"}`: traits would be merged."""
+    """Commands are messages, `{"do": "stop"}` and `{"do": "start"}`: traits would be merged.
+
+    How far it is, is shown while `done` is less than `total`; work that has counted to its end but
+    still runs, or does not count (`total` 0), is shown as going on, without a number.
+    """
 
     _esm = source("job")
     _css = style("job")
