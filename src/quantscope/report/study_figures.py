@@ -2,7 +2,7 @@
 
 import json
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from quantscope.report.style import (
 from quantscope.study.results import Change, Measured, StudyResult, StudyRow
 
 EXECUTION_COLOURS = {"reference": BLUE, "runtime": VERMILLION}
+EXECUTION_NAMES = {"reference": "reference execution", "runtime": "runtime execution"}
 EXECUTION_MARKERS = {"reference": "o", "runtime": "D"}
 FORMAT_COLOURS = {"qdq": BLUE, "qoperator": GREEN, "pt2e": PURPLE}
 FORMAT_NAMES = {"qdq": "QDQ", "qoperator": "QOperator", "pt2e": "PT2E"}
@@ -40,7 +41,12 @@ POINTS = "percentage points"
 MOST_CURVES = len(SERIES)
 
 
-def accuracy_figure(result: StudyResult, *, theme: ThemeName = "light") -> Figure | None:
+def accuracy_figure(
+    result: StudyResult,
+    *,
+    names: Mapping[str, str] = EXECUTION_NAMES,
+    theme: ThemeName = "light",
+) -> Figure | None:
     """What each configuration costs against float, in each execution, with paired intervals."""
     rows = sorted(result.measured, key=lambda row: _change(row).delta)
     if not rows:
@@ -59,7 +65,7 @@ def accuracy_figure(result: StudyResult, *, theme: ThemeName = "light") -> Figur
             if (found := row.executions().get(execution)) and found.change
         ]
         if points:
-            _interval_bars(axes, execution, points)
+            _interval_bars(axes, execution, names[execution], points)
     axes.axvline(0, color=theme_of(axes).ink, linewidth=1.2, zorder=1)
     axes.set_ylim(-0.8, len(rows) - 0.2)
     axes.set_yticks(range(len(rows)), [row.label for row in rows])
@@ -75,11 +81,14 @@ def accuracy_figure(result: StudyResult, *, theme: ThemeName = "light") -> Figur
         frameon=False,
         labelcolor=theme_of(axes).ink,
     )
-    note(figure, f"0 is {_baseline_text(result)}. Right: accuracy, reference / runtime, in %.")
+    both = f"{names['reference']} / {names['runtime']}"
+    note(figure, f"0 is {_baseline_text(result)}. Right: accuracy, {both}, in %.")
     return figure
 
 
-def _interval_bars(axes: Axes, execution: str, points: list[tuple[float, Change]]) -> None:
+def _interval_bars(
+    axes: Axes, execution: str, name: str, points: list[tuple[float, Change]]
+) -> None:
     deltas = np.array([100 * change.delta for _, change in points])
     ends = np.array([[100 * end for end in change.interval_95] for _, change in points])
     axes.errorbar(
@@ -90,12 +99,17 @@ def _interval_bars(axes: Axes, execution: str, points: list[tuple[float, Change]
         color=EXECUTION_COLOURS[execution],
         markersize=4.5,
         elinewidth=1.1,
-        label=f"{execution} execution",
+        label=name,
         zorder=3,
     )
 
 
-def calibration_figure(result: StudyResult, *, theme: ThemeName = "light") -> Figure | None:
+def calibration_figure(
+    result: StudyResult,
+    *,
+    names: Mapping[str, str] = EXECUTION_NAMES,
+    theme: ThemeName = "light",
+) -> Figure | None:
     """How the number of calibration images matters where all else is the same."""
     curves = calibration_curves(result.measured)
     if not curves:
@@ -105,7 +119,7 @@ def calibration_figure(result: StudyResult, *, theme: ThemeName = "light") -> Fi
         figure.add_subplot(),
         title="Calibration images",
         x="calibration images",
-        y=f"change in accuracy\n({POINTS}, reference execution)",
+        y=f"change in accuracy\n({POINTS}, {names['reference']})",
         grid="y",
     )
     sizes = sorted({row.config["calibration_images"] for rows in curves.values() for row in rows})
