@@ -10,6 +10,7 @@ function render({ model, el }) {
     const numbers = model.get("numbers") ?? {};
     const canUndo = model.get("can_undo");
     root.hidden = !items.length && !canUndo;
+    root.classList.toggle("none", !items.length);
     root.replaceChildren(
       element("div", { class: "numbers", hidden: !items.length },
         element("span", { class: "label", text: numbers.label ?? "edited" }),
@@ -25,10 +26,10 @@ function render({ model, el }) {
             onclick: () => model.send({ do: "remove", place, text: item.text }) }))),
         element("button", { type: "button", class: "clear", hidden: items.length <= SHOWN, text: all ? "fewer" : `and ${items.length - SHOWN} more`,
           onclick: () => { all = !all; draw(); } }),
-        items.length ? null : element("span", { class: "note", text: "no edits in force" }),
+        items.length ? null : element("span", { class: "note", text: "Nothing is edited any more." }),
         element("button", { type: "button", class: "clear", text: items.length > 1 ? "take all back" : "take it back", hidden: !items.length,
           "data-testid": "clear-edits", onclick: () => model.send({ do: "clear" }) }),
-        element("button", { type: "button", class: "clear", text: "undo", hidden: !canUndo, title: "back to what was in force before",
+        element("button", { type: "button", class: "clear", text: items.length ? "undo" : "edit as before", hidden: !canUndo, title: "back to what was in force before",
           "data-testid": "undo", onclick: () => model.send({ do: "undo" }) })));
   }
   model.on("change:items", draw);
