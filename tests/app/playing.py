@@ -9,6 +9,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import IO
 
 from playwright.sync_api import Page, expect
 
@@ -23,13 +24,15 @@ def free_port() -> int:
 
 
 @contextmanager
-def playing(*arguments: str, **environment: str) -> Iterator[str]:
+def playing(
+    *arguments: str, stdout: IO[bytes] | int = subprocess.PIPE, **environment: str
+) -> Iterator[str]:
     """`quantscope play` on a free port; gives the address, and stops it as Ctrl-C does."""
     port = free_port()
     command = [sys.executable, "-m", "quantscope", "play", *arguments]
     server = subprocess.Popen(
         [*command, "--no-browser", "--port", str(port)],
-        stdout=subprocess.PIPE,
+        stdout=stdout,
         stderr=subprocess.STDOUT,
         text=True,
         env={**os.environ, **environment},

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,9 +10,12 @@ from playing import settled
 from playwright.sync_api import Page, expect
 
 from quantscope.app.opened import open_pair
-from quantscope.app.panes.images import filters, prediction_html, why_no_maps
+from quantscope.app.panes.image_maps import why_no_maps
+from quantscope.app.panes.images import filters, prediction_html
+from quantscope.app.selection import Selection
 from quantscope.app.session import Accuracies, Session
 from quantscope.data import load_sample
+from quantscope.quantize import LayerOverride
 from quantscope.run import Evaluation, evaluate
 
 A_PAGE = 36
@@ -90,5 +94,14 @@ def test_a_float_model_alone_has_its_own_mistakes_and_no_flips(found: Accuracies
     assert "flipped" not in counted
     columns = re.findall(r'data-testid="prediction-(\w+)"', prediction_html(alone, 0))
     assert columns == ["float"]
-    assert "is a float model; feature maps" in why_no_maps(Session(open_pair("resnet8")))
-    assert not why_no_maps(Session(open_pair("resnet8-int8")))
+
+
+def test_why_there_are_no_feature_maps_is_said(quantized: Callable[..., Path]) -> None:
+    def why(model: str | Path, layer: str) -> str:
+        return why_no_maps(Session(open_pair(model)), Selection(layer, None))
+
+    assert why("resnet8-int8", "stem") == ""
+    assert why("resnet8", "stem").startswith("resnet8.onnx is a float model; feature maps")
+    partly = quantized(overrides=(LayerOverride("head", left_float=True),))
+    line = "The output of head is not quantized, so it has no maps to compare."
+    assert why(partly, "head") == line

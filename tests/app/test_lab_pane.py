@@ -10,9 +10,11 @@ from playwright.sync_api import Page, expect
 from quantscope.app.lab import SIZES, config_from, lab_for, methods_of, sizes_of
 from quantscope.app.opened import open_pair
 from quantscope.app.panes.header import percent, points
+from quantscope.app.panes.ptq_lab import EXECUTIONS
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError
 from quantscope.quantize import PtqConfig, quantize_onnx
+from quantscope.report.study_figures import accuracy_figure
 from quantscope.run import evaluate, paired
 from quantscope.zoo import bundled_models
 
@@ -97,6 +99,16 @@ def test_a_form_is_a_configuration() -> None:
 def test_a_field_that_is_no_number_is_named(values: dict[str, str], line: str) -> None:
     with pytest.raises(BadConfigError, match=line):
         config_from(values)
+
+
+def test_figures_of_the_lab_have_the_page_s_words() -> None:
+    lab = lab_for(open_pair("resnet8"))
+    lab.trials.attempt(config_from({"calibration_images": "8", "weights": "int8"}))
+    figure = accuracy_figure(lab.trials.result(), names=EXECUTIONS)
+    assert figure is not None
+    said = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert said == ["its arithmetic", "this CPU's kernels"]
+    assert "its arithmetic / this CPU's kernels" in figure.get_supxlabel()
 
 
 def test_the_lab_of_a_float_model_is_that_of_what_was_made_from_it() -> None:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from playing import free_port
+from playing import free_port, playing
 
 import quantscope.app
 from quantscope.app.launch import FIRST_PORT, checked_port, launch, own_copy
@@ -26,6 +26,15 @@ def refused(*arguments: str) -> str:
     assert done.returncode == 2, done.stdout + done.stderr
     assert done.stderr.count("\n") == 1, done.stderr
     return done.stderr
+
+
+def test_the_address_is_said_once(tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    with output.open("wb") as said, playing(stdout=said) as address:
+        pass
+    text = output.read_text(encoding="utf-8")
+    assert text.count("http://") == 1
+    assert f":{address.rsplit(':', 1)[1]}\n" in text
 
 
 def test_wrong_model_is_one_line() -> None:

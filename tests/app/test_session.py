@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from quantscope.app.edits import edits_of, keep_edits
 from quantscope.app.memo import Memo
 from quantscope.app.metrics import metrics, node_keys
 from quantscope.app.opened import Opened, open_pair
@@ -15,6 +16,7 @@ from quantscope.app.panes.reading import sentence
 from quantscope.app.pictures import picture_of
 from quantscope.app.selection import Selection, first_selection, fitting
 from quantscope.app.session import Session, session_for
+from quantscope.edit import Off
 from quantscope.errors import BadModelError, StoppedError
 from quantscope.report.figures import weight_ranges
 from quantscope.run.compare import compare
@@ -74,6 +76,20 @@ def test_sessions_of_the_same_pair_are_shared(opened: Opened) -> None:
     assert session_for(opened) is session_for(opened)
 
 
+def test_a_copy_has_a_session_name_and_edits_of_its_own(opened: Opened, tmp_path: Path) -> None:
+    path, linked = tmp_path / "mine.onnx", tmp_path / "linked.onnx"
+    path.write_bytes(opened.path.read_bytes())
+    linked.symlink_to(path)
+    keep_edits(opened, (Off("stem"),))
+    for copy, name in ((open_pair(path), "mine.onnx"), (open_pair(linked), "linked.onnx")):
+        assert copy.network.digest == opened.network.digest
+        assert session_for(copy).opened.name == name
+        assert edits_of(copy) == ()
+    assert session_for(opened).opened.name == "resnet8-int8"
+    assert edits_of(opened) == (Off("stem"),)
+    keep_edits(opened, ())
+
+
 def test_float_model_is_opened_alone() -> None:
     opened = open_pair("resnet8")
     assert opened.is_float
@@ -82,15 +98,18 @@ def test_float_model_is_opened_alone() -> None:
         open_pair("resnet8", "resnet8")
 
 
-def test_failure_is_a_line_and_the_rest_goes_on(opened: Opened) -> None:
-    session = Session(opened)
-    narrow = session.sample.select([0, 1])
-    wrong = type(narrow)(
-        "wrong", narrow.images[:, :, :8], narrow.labels, narrow.indices, (), "as-is"
-    )
-    list(session.measure(wrong))
-    assert "images of shape" in session.failures["float"]
-    assert set(session.failures) == {"float", "reference", "runtime", "gap"}
+def test_failure_is_a_line_and_the_rest_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "float.onnx"
+    path.write_bytes(bundled_models()["resnet8"].read_bytes())
+    session = Session(open_pair("resnet8-int8", path))
+    path.unlink()
+    list(session.measure(session.sample.take(10)))
+    assert list(session.failures) == ["float"]
+    assert "float.onnx" in session.failures["float"]
+    found = session.accuracies
+    assert found is not None
+    assert (found.float_, len(found.images)) == (None, 10)
+    assert found.reference is not None and found.gap is not None
 
 
 def test_stopping_is_no_failure(opened: Opened) -> None:

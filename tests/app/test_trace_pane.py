@@ -8,10 +8,10 @@ from playwright.sync_api import Page, expect
 
 from quantscope.app.lab import lab_for
 from quantscope.app.opened import open_pair
-from quantscope.app.panes.images import why_no_maps
+from quantscope.app.panes.image_maps import why_no_maps
 from quantscope.app.panes.residuals import show as show_residuals
 from quantscope.app.panes.trace import trace_html, why_not
-from quantscope.app.selection import first_selection
+from quantscope.app.selection import first_selection, select_layer
 from quantscope.app.session import Session
 from quantscope.data import load_sample
 from quantscope.errors import QuantscopeError
@@ -102,12 +102,16 @@ def test_a_pytorch_program_says_what_is_for_onnx_only(
     config = PtqConfig(framework="torch", calibration_images=4, activations="int8")
     quantize_torch(floats, program, config)
     alone = Session(open_pair(program))
-    assert "int8.pt2 is a PyTorch file; values are traced in ONNX models" in why_not(alone)
-    assert "int8.pt2 does not say which float model" in why_no_maps(alone)
-    with pytest.raises(QuantscopeError, match="give that one too"):
+    first = first_selection(alone.opened.network)
+    assert "int8.pt2 is a PyTorch program; values are traced in ONNX models" in why_not(alone)
+    assert "int8.pt2 does not say which float model" in str(alone.opened.no_float)
+    assert "the float model, which is not known here" in why_no_maps(alone, first)
+    with pytest.raises(QuantscopeError, match="give it too when you open the quantized one"):
         lab_for(alone.opened)
-    found = show_residuals(alone, first_selection(alone.opened.network)).text
+    found = show_residuals(alone, first).text
     assert found.count("<section") == 3
     with_float = open_pair(program, random_resnet8)
-    assert not why_no_maps(Session(with_float))
+    layers = with_float.network.layers
+    written = next(x for x in layers if any(o.quant for o in x.outputs))
+    assert not why_no_maps(Session(with_float), select_layer(written))
     assert lab_for(with_float).trials.trials == ()

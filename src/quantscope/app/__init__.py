@@ -7,6 +7,7 @@ How it is put together
   once, kept while bounded, shared by all pages of the process). Neither knows marimo.
 - `page.py` is one browser page: widgets, selection, edits in force, the worker. It has marimo's
   setters; whatever reads the `get_*` of the notebook runs again when one of them is called.
+- `place.py` is what the page's address says of it: a reload or a link shows the same again.
 - `widgets/` are our anywidgets: one Python file and one JS file each, created once per page.
 - `panes/` is what the tabs show; `painter.py` draws their figures in a thread, into one gallery.
 - `words.py` has a sentence for each term.
@@ -19,7 +20,7 @@ How a pane is added
 2. What may take more than a second runs in a `Worker` with a `Job`: progress, a stop button, and
    `news` called in a thread whose setters reach the page.
 3. A cell `pane_NAME` in `playground.py` that begins with `mo.stop(get_tab() != "NAME")`, and the
-   name in `TABS` of `page.py`. Pictures: `page.paint(wanted)` there, and the name in `pictures`.
+   name in `TABS` of `place.py`. Pictures: `page.paint(wanted)` there, and the name in `pictures`.
 4. Names that select: `parts.select_button(selection, text)`; terms: `word("term")`.
 
 The selection is `get_selection() or page.selection`; to set it, `page.select(...)`. Edits in force

@@ -33,7 +33,7 @@ _MOST_KEPT = 16
 _MOST_STEPS = 50
 _SECONDS_IN_A_ROW = 1.5
 
-_kept: dict[tuple[str, str], Edits] = {}
+_kept: dict[tuple[str, ...], Edits] = {}
 _lock = Lock()
 
 

@@ -8,6 +8,7 @@ from threading import Lock
 from typing import Any, get_args
 
 from quantscope.app.opened import Opened
+from quantscope.app.session import Session
 from quantscope.errors import BadConfigError, QuantscopeError
 from quantscope.progress import Progress
 from quantscope.quantize import LayerOverride, PtqConfig
@@ -141,11 +142,25 @@ _labs: dict[str, Lab] = {}
 _lock = Lock()
 
 
+def lab_of(session: Session) -> Lab:
+    """The lab of what is shown; of images that a person gave it knows no training ones."""
+    if session.given_images is not None:
+        raise QuantscopeError(
+            f"Settings are tried here with CIFAR-10's images, not with {session.sample.name}; "
+            f"quantize with your own: quantscope quantize FLOAT.onnx -o OUT.onnx "
+            f"--calibration-data FILE.npz, and open OUT.onnx"
+        )
+    return lab_for(session.opened)
+
+
 def lab_for(opened: Opened) -> Lab:
     """The lab of the float model that is shown, or that the shown model was made from."""
     float_network = opened.network if opened.is_float else opened.float_network
     if float_network is None:
-        raise QuantscopeError(opened.no_float or "There is no float model to quantize")
+        raise QuantscopeError(
+            "Other settings are tried on the float model, which is not known here; give it too "
+            "when you open the quantized one, or open it alone"
+        )
     if float_network.path.suffix != ".onnx":
         raise QuantscopeError(
             f"{float_network.path.name} is a PyTorch program; open the float model as ONNX to "

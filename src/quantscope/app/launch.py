@@ -8,7 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 
-from quantscope.app.opened import DEFAULT_MODEL, Opened, open_pair
+from quantscope.app.opened import DEFAULT_MODEL
+from quantscope.app.place import Given
+from quantscope.app.session import Session
 from quantscope.errors import BadConfigError, MissingExtraError
 from quantscope.files import write_whole
 
@@ -19,6 +21,7 @@ _PORTS_TRIED = 50
 def launch(
     model: str | None,
     float_model: str | None,
+    data: str | None = None,
     *,
     host: str = "127.0.0.1",
     port: int | None = None,
@@ -33,13 +36,14 @@ def launch(
             f"The playground needs {names}, not installed here; install with: "
             f"pip install {' '.join(missing)}"
         )
-    opened = open_pair(model or DEFAULT_MODEL, float_model)
+    given = Given(model or DEFAULT_MODEL, float_model or "", data or "")
+    session = given.open()
     chosen = free_port(host) if port is None else checked_port(host, port)
-    wanted = ["--model", model or DEFAULT_MODEL, *(["--float", float_model] if float_model else [])]
+    told = {"--model": given.model, "--float": given.float_model, "--data": given.data}
+    wanted = [part for option, value in told.items() if value for part in (option, value)]
     from marimo._cli.cli import main
 
-    Thread(target=_warm_up, args=(opened,), daemon=True).start()
-    print(f"quantscope: the playground is at http://{_shown(host)}:{chosen}", file=sys.stderr)
+    Thread(target=_warm_up, args=(session,), daemon=True).start()
     with as_file(files("quantscope.app") / "playground.py") as original:
         notebook = own_copy(original, Path.cwd()) if edit else original
         main(
@@ -67,12 +71,10 @@ def own_copy(original: Path, folder: Path) -> Path:
     return copy
 
 
-def _warm_up(opened: Opened) -> None:
+def _warm_up(session: Session) -> None:
     """While the browser starts: the page finds its modules loaded and the first numbers there."""
     import quantscope.app.page  # noqa: F401
-    from quantscope.app.session import session_for
 
-    session = session_for(opened)
     deque(session.measure(session.quick), maxlen=0)
 
 
@@ -113,7 +115,3 @@ def _is_free(host: str, port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-def _shown(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

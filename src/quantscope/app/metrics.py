@@ -66,7 +66,7 @@ def output_of(session: Session, key: str) -> QuantTensor | None:
 
 def _compared(session: Session) -> Iterator[Metric]:
     comparison = session.comparison
-    failed = session.failures.get("comparison") or session.opened.no_float
+    failed = session.not_compared
     waiting = failed or ("" if comparison else "being compared")
     rows = {t.name: t for t in comparison.tensors} if comparison else {}
     found = {
@@ -111,7 +111,7 @@ def _stored(session: Session) -> Iterator[Metric]:
 def _sensitivity(session: Session) -> Iterator[Metric]:
     """How much of the logits' SQNR comes back with a layer's quantization off."""
     found = session.sensitivity
-    failed = session.failures.get("sensitivity") or session.opened.no_float
+    failed = session.not_compared or session.failures.get("sensitivity")
     rows = {row.layer: row.sqnr_change_db for row in found.rows} if found else {}
     values = {}
     for key, layer in node_keys(session).items():

@@ -1,9 +1,10 @@
-"""The model pair that a page shows: files read once, nothing executed."""
+"""The model pair that a page shows, and its images: files read once, nothing executed."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 
+from quantscope.app.memo import Memo
+from quantscope.data import ImageSet, load
 from quantscope.errors import BadModelError, QuantscopeError
 from quantscope.model import Network, Pairing, pair, read_network
 from quantscope.run.counterpart import known_float_model
@@ -11,10 +12,8 @@ from quantscope.run.sessions import Execution
 from quantscope.zoo import bundled_models, find_model
 
 DEFAULT_MODEL = "resnet8-int8"
-_MOST_KEPT = 4
 
-_kept: dict[tuple[object, ...], "Opened"] = {}
-_lock = Lock()
+_pairs, _images = Memo(4), Memo(2)
 
 
 @dataclass(frozen=True)
@@ -33,9 +32,12 @@ class Opened:
     no_float: str | None
 
     @property
-    def key(self) -> tuple[str, str]:
-        """The digests of both files: equal keys give equal results."""
-        return self.network.digest, self.float_network.digest if self.float_network else ""
+    def key(self) -> tuple[str, ...]:
+        """Both files and their digests: equal keys give equal results under equal names."""
+        key = (str(self.path), self.network.digest)
+        if self.float_network is None:
+            return key
+        return (*key, str(self.float_path), self.float_network.digest)
 
     @property
     def is_float(self) -> bool:
@@ -63,16 +65,15 @@ def open_pair(model: str | Path, float_model: str | Path | None = None) -> Opene
     path = _existing(model)
     given = None if float_model is None else _existing(float_model)
     key = (_stamp(path), given and _stamp(given))
-    with _lock:
-        if key in _kept:
-            _kept[key] = _kept.pop(key)
-            return _kept[key]
-    opened = _open(path, given)
-    with _lock:
-        _kept[key] = opened
-        while len(_kept) > _MOST_KEPT:
-            _kept.pop(next(iter(_kept)))
-    return opened
+    return _pairs.get(key, lambda: _open(path, given))
+
+
+def kept_images(data: str) -> ImageSet | None:
+    """As every command's --data means it; None for the bundled sample, which is always there."""
+    if data == "sample":
+        return None
+    path = Path(data).absolute()
+    return _images.get(_stamp(path) if path.is_file() else data, lambda: load(data))
 
 
 def short_name(path: Path) -> str:
@@ -114,7 +115,7 @@ def _existing(model: str | Path) -> Path:
     if not path.exists():
         names = ", ".join(openable_models())
         raise BadModelError(f"No file {path}; give a model's path, or a bundled one: {names}")
-    return path
+    return path.absolute()
 
 
 def openable_models() -> tuple[str, ...]:
@@ -128,4 +129,4 @@ def _stamp(path: Path) -> tuple[str, int, int]:
         facts = path.stat()
     except OSError as error:
         raise QuantscopeError(f"Cannot read {path}: {error.strerror}") from None
-    return str(path.resolve()), facts.st_mtime_ns, facts.st_size
+    return str(path), facts.st_mtime_ns, facts.st_size

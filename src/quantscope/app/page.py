@@ -7,32 +7,32 @@ whose setters are given here. Setters may be called from any thread of marimo's.
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import marimo as mo
 import traitlets
 
+from quantscope.app.edited import EditedFile
 from quantscope.app.edits import Edits, keep_edits
 from quantscope.app.metrics import metrics
-from quantscope.app.opened import DEFAULT_MODEL, Opened, open_pair, openable_models
+from quantscope.app.opened import DEFAULT_MODEL, openable_models
 from quantscope.app.painter import Painter, Wanted
 from quantscope.app.panes.images import Images
 from quantscope.app.panes.layers import places
 from quantscope.app.panes.ptq_lab import PtqLab
 from quantscope.app.panes.trace import Tracer
+from quantscope.app.panes.what_if_bench import TAB as WHAT_IF
 from quantscope.app.panes.what_if_bench import Bench
+from quantscope.app.place import TABS, Beginning, Given, Place
 from quantscope.app.rows import LAYER_COLUMNS, TENSOR_COLUMNS, layer_rows, tensor_rows
-from quantscope.app.selection import Selection, first_selection, fitting
-from quantscope.app.session import Session, session_for
+from quantscope.app.selection import Selection, fitting
+from quantscope.app.session import Session
 from quantscope.app.widgets import Chrome, EditStrip, Gallery, Graph, Job, Opener, Table, Tabs
 from quantscope.app.widgets.graph import drawing_of
 from quantscope.app.words import WORDS
 from quantscope.app.worker import Work, Worker, mistake
 from quantscope.errors import QuantscopeError
 from quantscope.progress import Progress
-
-TABS = ("Layer", "Layers", "Images", "What if", "Residuals", "Trace", "PTQ lab", "Help")
 
 Setter = Callable[[Any], None]
 
@@ -55,16 +55,18 @@ class Setters:
 class Page:
     """`session` is the opened pair's; it is another object after another model was opened."""
 
-    def __init__(self, opened: Opened, setters: Setters) -> None:
+    def __init__(self, begun: Beginning, setters: Setters) -> None:
         self._set = setters
         self._edits: Edits = ()
-        self.session: Session = session_for(opened)
+        self._edited: EditedFile | None = None
+        self._home, self._given = begun.home, begun.place.given or begun.home
+        self.session = begun.session
         self.chrome = Chrome(words={key: vars(word) for key, word in WORDS.items()})
         self.opener = Opener(bundled=list(openable_models()))
         self.graph = Graph()
         self.layers = Table(columns=list(LAYER_COLUMNS), label="layers")
         self.tensors = Table(columns=list(TENSOR_COLUMNS), label="tensors", by_tensor=True)
-        self.tabs = Tabs(names=list(TABS), tab=TABS[0])
+        self.tabs = Tabs(names=list(TABS), tab=begun.place.tab)
         self.job = Job()
         self.worker = Worker(self.job, self.refresh)
         self._next: Work = self._measure
@@ -78,7 +80,8 @@ class Page:
         # Wrapped once: a new wrapper at each run of a cell would be a new element of the page.
         self.views = {name: mo.ui.anywidget(widget) for name, widget in self._widgets().items()}
         self._wire()
-        self._show(opened, first_selection(opened.network))
+        self._show(begun.session, begun.place.selection_in(begun.session.opened.network))
+        self._write_address()
 
     @property
     def selection(self) -> Selection:
@@ -98,12 +101,31 @@ class Page:
         self._edits = edits
         keep_edits(self.session.opened, edits)
         self.bench.edited()
-        self._set.edits(edits)
+        # A slider moves there, and other panes are shown anew when they are turned to.
+        if self.tabs.tab != WHAT_IF:
+            self.images.refresh()
+            self.tracer.refresh()
+            self._set.edits(edits)
 
-    def open(self, model: str, float_model: str = "") -> None:
+    @property
+    def edited(self) -> EditedFile | None:
+        """The model with the edits in force; None while there are none."""
+        if not self._edits:
+            return None
+        made = EditedFile(self.bench.applied, self.session.opened.path)
+        if self._edited is None or self._edited.of != made.of:
+            self._edited = made
+        return self._edited
+
+    @property
+    def data(self) -> str:
+        """The images as they were given; empty for the bundled ones."""
+        return self._given.data
+
+    def open(self, given: Given) -> None:
         """Show another pair; what is wrong with it is a line beside where it was asked for."""
         self.opener.busy, self.opener.error = True, ""
-        mo.Thread(target=self._open, args=(model, float_model), daemon=True).start()
+        mo.Thread(target=self._open, args=(given,), daemon=True).start()
 
     def begin(self) -> None:
         """Measure what is opened: a few images first, then the whole sample."""
@@ -130,8 +152,12 @@ class Page:
         self._set.lab(lambda count: count + 1)
 
     def paint(self, wanted: Sequence[Wanted]) -> None:
-        """Show these pictures in the gallery; what is not drawn yet comes when it is."""
-        self.painter.show(self.session, wanted)
+        """Show these pictures in the gallery; what is not drawn yet comes when it is.
+
+        Until the browser has told its theme there are none: in the wrong one they would flash.
+        """
+        known = wanted if self.chrome.theme else ()
+        self.painter.show(self.session, known, tab=self.tabs.tab)
 
     def close(self) -> None:
         """At the end of the browser's session: nothing goes on for nobody."""
@@ -167,6 +193,9 @@ class Page:
         )
         self.graph.observe(lambda _: self.bench.refresh(), names="selection")
         self.graph.observe(lambda _: self.tracer.refresh(), names="selection")
+        self.graph.observe(lambda _: self.images.selected(), names="selection")
+        self.graph.observe(lambda _: self._write_address(), names="selection")
+        self.tabs.observe(lambda _: self._write_address(), names="tab")
         self.tabs.observe(lambda change: self._set.tab(change["new"]), names="tab")
         self.chrome.observe(lambda change: self._set.theme(change["new"]), names="theme")
         self.chrome.observe(lambda change: self._read(change["new"]), names="topic")
@@ -180,7 +209,8 @@ class Page:
 
     def _on_opener(self, _widget: Any, message: dict[str, str], _buffers: Any) -> None:
         if message.get("do") == "open":
-            self.open(message.get("model", ""), message.get("float_model", ""))
+            files = (message.get(key, "") for key in ("float_model", "data"))
+            self.open(Given(message.get("model") or DEFAULT_MODEL, *files))
 
     def _on_strip(self, _widget: Any, message: dict[str, Any], _buffers: Any) -> None:
         if message.get("do") == "undo":
@@ -200,26 +230,25 @@ class Page:
         elif message.get("do") == "start" and not self.job.running:
             self.worker.start(self._next)
 
-    def _open(self, model: str, float_model: str) -> None:
+    def _open(self, given: Given) -> None:
         try:
-            opened = open_pair(
-                Path(model).expanduser() if model else DEFAULT_MODEL,
-                Path(float_model).expanduser() if float_model else None,
-            )
-            self._show(opened, fitting(self.selection, opened.network))
+            session = given.open()
+            self._show(session, fitting(self.selection, session.opened.network))
         except Exception as error:
             line = str(error) if isinstance(error, QuantscopeError) else mistake(error)
             with self.opener.hold_sync():
                 self.opener.busy, self.opener.error = False, line
             return
+        self._given = given
+        self._write_address()
         self.opener.opened += 1
         self._set.model(lambda count: count + 1)
         self.begin()
 
-    def _show(self, opened: Opened, selection: Selection) -> None:
-        drawing = drawing_of(opened.network)
+    def _show(self, session: Session, selection: Selection) -> None:
+        drawing = drawing_of(session.opened.network)
         self.worker.stop()
-        self.session = session_for(opened)
+        self.session = session
         self.graph.drawing = drawing
         self.layers.rows = layer_rows(self.session)
         self.gallery.places = places(self.session)
@@ -228,8 +257,13 @@ class Page:
         self.lab.refresh()
         with self.opener.hold_sync():
             self.opener.busy, self.opener.error = False, ""
-            self.opener.model_path = opened.name
+            self.opener.model_path = session.opened.name
         self.refresh()
+
+    def _write_address(self) -> None:
+        given = None if self._given == self._home else self._given
+        place = Place(given, self.selection, self.tabs.tab)
+        self.chrome.address = place.to_query(self.session.opened.network)
 
     def _measure(self, progress: Progress) -> Iterator[None]:
         session = self.session
@@ -240,19 +274,13 @@ class Page:
         yield from session.measure(session.sample, progress)
         yield from session.compare(session.sample, progress)
         yield from session.switch_layers(session.quick, progress)
-        self._next, self.job.offer = self._measure_all, "all 10,000 images"
+        more = session.full_count > len(session.sample) and "images" not in session.failures
+        self._next = self._measure_all
+        self.job.offer = f"all {session.full_count:,} images" if more else ""
 
     def _measure_all(self, progress: Progress) -> Iterator[None]:
         yield from self.session.measure(self.session.full, progress)
         self.job.offer = ""
-
-
-def open_first(model: str | None, float_model: str | None) -> tuple[Opened, str]:
-    """What was asked for on the command line; if it cannot be opened, the default and a line."""
-    try:
-        return open_pair(model or DEFAULT_MODEL, float_model or None), ""
-    except QuantscopeError as error:
-        return open_pair(DEFAULT_MODEL), str(error)
 
 
 class Token:

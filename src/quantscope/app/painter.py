@@ -41,12 +41,16 @@ class Painter:
         self._closed = False
         self._thread: Thread | None = None
 
-    def show(self, session: Session, wanted: Sequence[Wanted]) -> None:
-        """What is drawn already is there at once, the rest says that it is being drawn."""
+    def show(self, session: Session, wanted: Sequence[Wanted], *, tab: str = "") -> None:
+        """What is drawn already is there at once, the rest says that it is being drawn.
+
+        They are `tab`'s: under another one nobody sees them.
+        """
         known = [session.drawn(one.key) for one in wanted]
         cards = [_card(one, found) for one, found in zip(wanted, known, strict=True)]
         with self._news:
-            self.gallery.cards = cards
+            with self.gallery.hold_sync():
+                self.gallery.cards, self.gallery.tab = cards, tab
             self._waiting = (session, tuple(wanted)) if None in known else None
             self._news.notify()
             if self._waiting and self._thread is None:

@@ -16,29 +16,30 @@ app = marimo.App(width="full", app_title="quantscope", css_file="style.css")
 def setup():
     import marimo as mo
 
-    from quantscope.app.page import Page, Setters, open_first, token_for
+    from quantscope.app.page import Page, Setters, token_for
     from quantscope.app.panes import (
         header,
         help,
-        images,
+        image_maps,
         layer,
         layer_pictures,
         layers,
         residuals,
         what_if,
     )
+    from quantscope.app.place import begin_at
 
     return (
         Page,
         Setters,
+        begin_at,
         header,
         help,
-        images,
+        image_maps,
         layer,
         layer_pictures,
         layers,
         mo,
-        open_first,
         residuals,
         token_for,
         what_if,
@@ -46,20 +47,19 @@ def setup():
 
 
 @app.cell
-def state(Page, Setters, mo, open_first, token_for):
-    arguments = mo.cli_args()
-    opened, open_error = open_first(arguments.get("model"), arguments.get("float"))
+def state(Page, Setters, begin_at, mo, token_for):
+    begun = begin_at(mo.cli_args().to_dict(), mo.query_params().to_dict())
     get_selection, _set_selection = mo.state(None)
-    get_tab, _set_tab = mo.state("Layer")
+    get_tab, _set_tab = mo.state(begun.place.tab)
     get_model, _set_model = mo.state(0)
     get_numbers, _set_numbers = mo.state(0)
     get_lab, _set_lab = mo.state(0)
     get_image, _set_image = mo.state(0)
     get_edits, _set_edits = mo.state(())
-    get_theme, _set_theme = mo.state("light")
+    get_theme, _set_theme = mo.state("")
     get_topic, _set_topic = mo.state("")
     page = Page(
-        opened,
+        begun,
         Setters(
             selection=_set_selection,
             tab=_set_tab,
@@ -75,6 +75,7 @@ def state(Page, Setters, mo, open_first, token_for):
     session_token = token_for(page)
     page.begin()
     return (
+        begun,
         get_edits,
         get_image,
         get_lab,
@@ -84,7 +85,6 @@ def state(Page, Setters, mo, open_first, token_for):
         get_tab,
         get_theme,
         get_topic,
-        open_error,
         page,
         session_token,
     )
@@ -97,8 +97,8 @@ def chrome(page):
 
 
 @app.cell
-def head_title(get_model, header, open_error, page):
-    header.title(page.session, error=open_error if get_model() == 0 else "")
+def head_title(begun, get_model, header, page):
+    header.title(page.session, error=begun.error if get_model() == 0 else "")
     return
 
 
@@ -140,19 +140,22 @@ def tabs(page):
 
 
 @app.cell
-def pane_layer(get_numbers, get_selection, get_tab, get_theme, layer, layer_pictures, mo, page):
+def pane_layer(
+    get_edits, get_numbers, get_selection, get_tab, get_theme, layer, layer_pictures, mo, page
+):
     mo.stop(get_tab() != "Layer")
-    get_numbers()
+    get_edits(), get_numbers()
     _selection = get_selection() or page.selection
     page.paint(layer_pictures.wanted(page.session, _selection, theme=get_theme()))
-    layer.show(page.session, _selection, theme=get_theme())
+    layer.show(page.session, _selection, theme=get_theme(), edited=page.edited)
     return
 
 
 @app.cell
-def pane_layers(get_tab, mo, page):
+def pane_layers(get_edits, get_tab, layers, mo, page):
     mo.stop(get_tab() != "Layers")
-    page.views["tensors"]
+    get_edits()
+    layers.show(page.views["tensors"], page.edited)
     return
 
 
@@ -165,19 +168,21 @@ def paint_layers(get_numbers, get_tab, get_theme, layers, mo, page):
 
 
 @app.cell
-def pane_images(get_model, get_tab, mo, page):
+def pane_images(get_edits, get_model, get_tab, mo, page):
     mo.stop(get_tab() != "Images")
-    get_model()
+    get_edits(), get_model()
     page.images.show()
     return
 
 
 @app.cell
-def paint_images(get_image, get_numbers, get_selection, get_tab, get_theme, images, mo, page):
+def paint_images(
+    get_edits, get_image, get_numbers, get_selection, get_tab, get_theme, image_maps, mo, page
+):
     mo.stop(get_tab() != "Images")
-    get_image(), get_numbers()
-    _selection = get_selection() or page.selection
-    page.paint(images.wanted(page.session, page.images.picked, _selection, theme=get_theme()))
+    get_edits(), get_image(), get_numbers(), get_selection()
+    _about = page.session, page.images.picked, page.selection, page.edited
+    page.paint(image_maps.wanted(*_about, theme=get_theme()))
     return
 
 
@@ -198,11 +203,11 @@ def paint_what_if(get_model, get_tab, get_theme, mo, page):
 
 
 @app.cell
-def pane_residuals(get_numbers, get_selection, get_tab, get_theme, mo, page, residuals):
+def pane_residuals(get_edits, get_numbers, get_selection, get_tab, get_theme, mo, page, residuals):
     mo.stop(get_tab() != "Residuals")
-    get_numbers()
+    get_edits(), get_numbers()
     page.paint(residuals.wanted(page.session, theme=get_theme()))
-    residuals.show(page.session, get_selection() or page.selection)
+    residuals.show(page.session, get_selection() or page.selection, page.edited)
     return
 
 

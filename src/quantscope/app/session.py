@@ -19,16 +19,29 @@ from quantscope.run.gap import gap_between
 from quantscope.run.histogram_results import Histogram, Histograms
 from quantscope.run.histograms import histograms, weight_histogram
 from quantscope.run.sessions import Execution
+from quantscope.run.whatif import QUICK
+from quantscope.run.whatif_evaluation import stratified
 from quantscope.study.sensitivity import sensitivity
 from quantscope.study.sensitivity_results import Sensitivity
 
 T = TypeVar("T")
 Of = Literal["float", "reference", "runtime"]
 
-QUICK_IMAGES = 200
+SAMPLE = 1000
+CIFAR10_TEST = 10_000
 _MOST_RESULTS = 48
 _MOST_PICTURES = 96
 _MOST_SESSIONS = 3
+_DOING = {
+    "images": "Opening",
+    "float": "Float",
+    "reference": "Its arithmetic",
+    "runtime": "This CPU's kernels",
+    "gap": "Which kernels run",
+    "comparison": "Comparing",
+    "histograms": "Counting values",
+    "sensitivity": "Switching layers off",
+}
 
 
 @dataclass(frozen=True)
@@ -51,17 +64,22 @@ class Accuracies:
 
 
 class Session:
-    """Results by key, each computed once. `failures` are lines for what could not be had."""
+    """Results by key, each computed once. `failures` are lines for what could not be had.
 
-    def __init__(self, opened: Opened) -> None:
+    `sample` are the images that are measured unasked: CIFAR-10's unless `images` are given.
+    """
+
+    def __init__(self, opened: Opened, images: ImageSet | None = None) -> None:
         self.opened = opened
-        self.sample: ImageSet = load_sample()
+        self.given_images = images
+        self.sample = load_sample() if images is None else stratified(images, SAMPLE)
         self.failures: dict[str, str] = {}
         self.kernels: KernelMap | None = None
         self._core = Memo(_MOST_RESULTS)
         self._results = Memo(_MOST_RESULTS)
         self._pictures = Memo(_MOST_PICTURES)
         self._sets: dict[int, ImageSet] = {}
+        self._quick: ImageSet | None = None
         self._first_gap: KernelGap | None = None
 
     def result(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -85,14 +103,16 @@ class Session:
 
     @property
     def quick(self) -> ImageSet:
-        """As many images, balanced over classes, as are answered at once."""
-        return self._set(min(QUICK_IMAGES, len(self.sample)))
+        """Those on which edits are answered at once: its numbers are the originals of those."""
+        if self._quick is None:
+            self._quick = stratified(self.sample, QUICK)
+            self._sets[len(self._quick)] = self._quick
+        return self._quick
 
     @property
     def accuracies(self) -> Accuracies | None:
         """On the most images for which all are known; while none is complete, what there is."""
-        wanted = ("float", *self.opened.executions)
-        wanted = tuple(of for of in wanted if of not in self.failures)
+        wanted = tuple(of for of in self._runs if of not in self.failures)
         found: list[tuple[int, int, ImageSet]] = []
         for images in self._sets.values():
             there = sum(self._measured(of, len(images)) is not None for of in wanted)
@@ -124,19 +144,21 @@ class Session:
     def measure(self, images: ImageSet, progress: Progress = silent) -> Iterator[None]:
         """Evaluate everything on these images; yields whenever there is something new to show.
 
-        What fails is a line in `failures`, and the rest goes on; only being stopped ends it.
+        What fails is a line in `failures`, and the rest goes on; only being stopped ends it. Images
+        that the model cannot take are one line.
         """
-        opened, count = self.opened, len(images)
+        count = len(images)
         self._sets[count] = images
+        for _ in self._attempt("images", 0, partial(self._try, images), progress):
+            if "images" in self.failures:
+                yield
         steps: list[tuple[str, Callable[[], Any]]] = [
-            ("float", partial(self._float, images, progress))
+            (of, partial(self._evaluation, of, images, progress)) for of in self._runs
         ]
-        for execution in opened.executions:
-            steps.append((execution, partial(self._evaluation, execution, images, progress)))
-        if len(opened.executions) == 2:
+        if len(self.opened.executions) == 2:
             steps.append(("gap", partial(self._gap, images)))
         for name, step in steps:
-            yield from self._attempt(name, count, step)
+            yield from self._attempt(name, count, step, progress)
 
     def compare(self, images: ImageSet, progress: Progress = silent) -> Iterator[None]:
         """Compare tensor by tensor; yields when it is there, or has failed."""
@@ -150,18 +172,23 @@ class Session:
             lambda: compare(
                 self.opened.path, images, float_model=self.opened.float_path, progress=progress
             ),
+            progress,
         )
 
     def count_values(self, images: ImageSet, progress: Progress = silent) -> Iterator[None]:
-        """Histograms of all activations; ONNX files only."""
-        if self.opened.is_float or not self._is_onnx:
+        """Histograms of all activations; not of TorchScript archives."""
+        if self.opened.is_float or self.opened.network.format == "torchscript":
             return
         yield from self._attempt(
             "histograms",
             len(images),
             lambda: histograms(
-                self.opened.path, images, float_model=self.opened.float_path, progress=progress
+                self.opened.path,
+                images,
+                float_model=self.opened.float_path,
+                progress=_as(_DOING["histograms"], progress),
             ),
+            progress,
         )
 
     def switch_layers(self, images: ImageSet, progress: Progress = silent) -> Iterator[None]:
@@ -174,6 +201,7 @@ class Session:
             lambda: sensitivity(
                 self.opened.path, images, float_model=self.opened.float_path, progress=progress
             ),
+            progress,
         )
 
     @property
@@ -195,16 +223,38 @@ class Session:
 
     @cached_property
     def full(self) -> ImageSet:
-        """All test images; an error that says how to get them where they are not here."""
-        return load_full("test")
+        """All images; for CIFAR-10's, an error that says how to get them if they are not here."""
+        return load_full("test") if self.given_images is None else self.given_images
+
+    @property
+    def full_count(self) -> int:
+        """How many `full` has, known before it is loaded."""
+        return CIFAR10_TEST if self.given_images is None else len(self.given_images)
+
+    @property
+    def not_compared(self) -> str:
+        """Why there is no comparison, in few words: the page's head has them all."""
+        if self.opened.no_float:
+            return "needs the float model"
+        return "not measured" if "images" in self.failures else self.failures.get("comparison", "")
+
+    @property
+    def _runs(self) -> tuple[Of, ...]:
+        """What is evaluated."""
+        has_float = self.opened.is_float or self.opened.float_path is not None
+        return (*(("float",) if has_float else ()), *self.opened.executions)
 
     @property
     def _is_onnx(self) -> bool:
         return self.opened.network.format not in ("pt2e", "torchscript")
 
-    def _attempt(self, name: str, count: int, step: Callable[[], Any]) -> Iterator[None]:
-        if name in self.failures:
+    def _attempt(
+        self, name: str, count: int, step: Callable[[], Any], progress: Progress
+    ) -> Iterator[None]:
+        if name in self.failures or "images" in self.failures:
             return
+        if self._measured(name, count) is None:
+            progress(_DOING[name], 0, 0)  # it may take a while until it counts
         try:
             self._core.get((name, count), step)
         except StoppedError:
@@ -219,21 +269,22 @@ class Session:
         found = (self._measured(name, count) for count in counts)
         return next((result for result in found if result is not None), None)
 
-    def _set(self, count: int) -> ImageSet:
-        if count not in self._sets:
-            self._sets[count] = self.sample.take(count)
-        return self._sets[count]
+    def _try(self, images: ImageSet) -> bool:
+        """Whether the model takes these images and knows their labels; raises why not."""
+        ends = [int(images.labels.argmin()), int(images.labels.argmax())]
+        evaluate(self.opened.path, images.select(ends), execution=self._first_execution)
+        return True
 
-    def _float(self, images: ImageSet, progress: Progress) -> Evaluation:
-        opened = self.opened
-        path = opened.path if opened.is_float else opened.float_path
-        if path is None:
-            raise QuantscopeError(opened.no_float or "There is no float model")
-        return evaluate(path, images, execution="reference", progress=_as("Float", progress))
+    @property
+    def _first_execution(self) -> Execution:
+        return next(iter(self.opened.executions), "reference")
 
-    def _evaluation(self, of: Execution, images: ImageSet, progress: Progress) -> Evaluation:
-        label = {"reference": "Its arithmetic", "runtime": "This CPU's kernels"}[of]
-        return evaluate(self.opened.path, images, execution=of, progress=_as(label, progress))
+    def _evaluation(self, of: Of, images: ImageSet, progress: Progress) -> Evaluation:
+        opened, told = self.opened, _as(_DOING[of], progress)
+        if of != "float":
+            return evaluate(opened.path, images, execution=of, progress=told)
+        path = opened.float_path or opened.path
+        return evaluate(path, images, execution="reference", progress=told)
 
     def _gap(self, images: ImageSet) -> KernelGap:
         reference, runtime = (self._measured(of, len(images)) for of in ("reference", "runtime"))
@@ -249,15 +300,16 @@ def _as(what: str, progress: Progress) -> Progress:
     return lambda _, done, total: progress(what, done, total)
 
 
-_sessions: dict[tuple[str, str], Session] = {}
+_sessions: dict[tuple[str, ...], Session] = {}
 _lock = Lock()
 
 
-def session_for(opened: Opened) -> Session:
-    """The session of this pair; the few that were used last are kept."""
+def session_for(opened: Opened, images: ImageSet | None = None) -> Session:
+    """The session of this pair and these images; the few that were used last are kept."""
+    key = (*opened.key, images.digest if images else "")
     with _lock:
-        found = _sessions.pop(opened.key, None) or Session(opened)
-        _sessions[opened.key] = found
+        found = _sessions.pop(key, None) or Session(opened, images)
+        _sessions[key] = found
         while len(_sessions) > _MOST_SESSIONS:
             _sessions.pop(next(iter(_sessions)))
         return found

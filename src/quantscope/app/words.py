@@ -39,7 +39,11 @@ WORDS = {
         "The range that the true value lies in, 19 times out of 20, given that only these images "
         "were seen. Differences are taken image by image.",
     ),
-    "images": Word("Images", "CIFAR-10 test images, as many of each class."),
+    "images": Word(
+        "Images",
+        "All accuracies are of these: CIFAR-10 test images, as many of each class, unless other "
+        "images were given.",
+    ),
     "colour": Word(
         "Colour by", "The number that gives each layer its colour, here and in the table."
     ),

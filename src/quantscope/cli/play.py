@@ -14,6 +14,12 @@ def command(
         str | None,
         typer.Option("--float", help="The float model; bundled quantized models know theirs."),
     ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="FILE.npz with images and labels to measure with, instead of CIFAR-10's."
+        ),
+    ] = None,
     port: Annotated[
         int | None, typer.Option(help="The port; left out, the first free one from 2718 on.")
     ] = None,
@@ -30,7 +36,8 @@ def command(
     """Open the playground: a page on which a model is seen, changed and understood.
 
     Example: quantscope play resnet8-uint8
+    Example: quantscope play my_int8.onnx --float my_float.onnx --data my_images.npz
     """
     from quantscope.app.launch import launch
 
-    launch(model, float_model, host=host, port=port, browser=browser, edit=edit)
+    launch(model, float_model, data, host=host, port=port, browser=browser, edit=edit)

@@ -4,6 +4,7 @@ from html import escape
 
 import marimo as mo
 
+from quantscope.app.panes.parts import safe
 from quantscope.app.session import Accuracies, Of, Session
 from quantscope.app.words import word
 from quantscope.report.network_text import FORMATS, quantized_text
@@ -33,7 +34,7 @@ def title(session: Session, *, error: str = "") -> mo.Html:
         made_from = (
             f'<span class="qs-faint">from {escape(printable(opened.float_path.name))}</span>'
         )
-    lines = [error] if error else []
+    lines = [line for line in (error, opened.no_float) if line]
     if opened.is_float:
         lines.append(
             f"This is a float model: nothing in it is quantized yet. Quantize it with: quantscope "
@@ -63,6 +64,7 @@ def numbers(session: Session) -> mo.Html:
     )
     return mo.Html(
         f'<div class="qs-numbers" data-testid="numbers">{"".join(parts)}</div>{_gap(found)}'
+        f"{_misfit(session)}"
     )
 
 
@@ -72,10 +74,10 @@ def percent(accuracy: float, images: int) -> str:
 
 
 def points(delta: float, interval: tuple[float, float], images: int) -> str:
-    """`−0.2 [−0.7, +0.3]`, in points."""
+    """`−0.2 [−0.7, +0.3]`, in points; no line breaks within it."""
     form = "+.1f" if images <= 1000 else "+.2f"
     low, high = (signed(100 * end, form) for end in interval)
-    return f"{signed(100 * delta, form)} [{low}, {high}]"
+    return f"{signed(100 * delta, form)} [{low}, {high}]".replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def _number(session: Session, found: Accuracies | None, of: Of, label: str) -> str:
@@ -84,6 +86,10 @@ def _number(session: Session, found: Accuracies | None, of: Of, label: str) -> s
     if evaluation is not None and found is not None:
         value = percent(evaluation.accuracy, evaluation.images)
         delta = _delta(found, of, evaluation)
+    elif "images" in session.failures:
+        value = "–"
+    elif of == "float" and session.opened.no_float:
+        value, delta = "–", "not known"
     elif of in session.failures:
         value, delta = "–", f'<span class="qs-bad">{escape(session.failures[of])}</span>'
     elif of != "float" and of not in session.opened.executions:
@@ -104,6 +110,13 @@ def _delta(found: Accuracies, of: Of, evaluation: Evaluation) -> str:
     else:
         text = points(against.delta, against.interval_95, evaluation.images)
     return f'<span class="qs-word" data-word="interval" tabindex="0">{text}</span>'
+
+
+def _misfit(session: Session) -> str:
+    why = session.failures.get("images")
+    if why is None:
+        return ""
+    return f'<p class="qs-line qs-bad" role="alert" data-testid="misfit">{safe(why)}</p>'
 
 
 def _gap(found: Accuracies | None) -> str:

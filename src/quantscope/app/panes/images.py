@@ -5,28 +5,34 @@ from typing import TYPE_CHECKING, Any
 
 import marimo as mo
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from quantscope.app.painter import Wanted
-from quantscope.app.panes.parts import line, safe
-from quantscope.app.panes.what_if_flips import thumbnail
-from quantscope.app.pictures import WHOLE
-from quantscope.app.selection import Selection
-from quantscope.app.session import Accuracies, Session
+from quantscope.app.edited import EditedFile
+from quantscope.app.panes.image_maps import why_no_maps
+from quantscope.app.panes.parts import line, safe, said_of
+from quantscope.app.session import Accuracies
+from quantscope.app.thumbnail import thumbnail
 from quantscope.app.widgets.live import Live
 from quantscope.app.widgets.thumbnails import Thumbnails
 from quantscope.app.words import word
-from quantscope.report.figures.feature_maps import feature_maps
-from quantscope.report.style import ThemeName
-from quantscope.run import Evaluation, capture
+from quantscope.errors import QuantscopeError
+from quantscope.run import Evaluation, evaluate
 
 if TYPE_CHECKING:
     from quantscope.app.page import Page
 
 _A_PAGE = 36
 _TOP = 5
-_NAMES = {"float": "float", "reference": "its arithmetic", "runtime": "this CPU's kernels"}
+_NAMES = {
+    "float": word("float", "float"),
+    "reference": word("reference", "its arithmetic"),
+    "runtime": word("runtime", "this CPU's kernels"),
+    "edited": f"edited, {word('reference', 'its arithmetic')}",
+}
+_WHICH = (
+    "Counts, filters and thumbnails are of the model as it was opened; the last column and the "
+    "feature maps are with {edits}."
+)
 
 
 class Images:
@@ -34,7 +40,7 @@ class Images:
 
     def __init__(self, page: "Page") -> None:
         self.page = page
-        self.thumbnails, self.prediction = Thumbnails(), Live()
+        self.thumbnails, self.prediction, self.no_maps = Thumbnails(), Live(), Live()
         self.views = {name: mo.ui.anywidget(w) for name, w in self._widgets().items()}
         self.thumbnails.observe(lambda _: self._turn_to_first(), names="filter")
         self.thumbnails.observe(lambda _: self._fill(), names="page")
@@ -50,11 +56,14 @@ class Images:
         return (found, int(rows[0])) if len(rows) else None
 
     def refresh(self) -> None:
-        """Another model, or better numbers."""
+        """Another model, better numbers or other edits."""
+        self.selected()
         found = self.page.session.accuracies
         if found is None:
-            why = next(iter(self.page.session.failures.values()), "Images are being classified…")
-            self.prediction.html = line(why)
+            failed = self.page.session.failures
+            said = "No image could be classified." if failed else "Images are being classified…"
+            self.prediction.html = line(said, kind="qs-faint")
+            self.thumbnails.items, self.thumbnails.filters = [], []
             return
         self.thumbnails.filters = [
             {"key": key, "label": label, "count": int(chosen.sum())}
@@ -65,16 +74,20 @@ class Images:
         self._fill()
         self._predict()
 
+    def selected(self) -> None:
+        """Another layer: its feature maps are pictures, why it has none is a line."""
+        why = why_no_maps(self.page.session, self.page.selection, self.page.edited)
+        self.no_maps.html = line(why, kind="qs-faint") if why else ""
+
     def show(self) -> mo.Html:
         """Places for widgets: picking an image builds nothing anew."""
         if self.picked is None:
             self.refresh()
-        why = why_no_maps(self.page.session)
-        note = line(why, kind="qs-faint") if why else ""
+        said = said_of(self.page.edited, _WHICH)
         return mo.Html(
-            '<div class="qs-images" data-testid="images">'
+            f'<div class="qs-images" data-testid="images">{said}'
             f'<div class="qs-card">{self.views["thumbnails"]}</div>{self.views["prediction"]}'
-            f"{note}</div>"
+            f"{self.views['no_maps']}</div>"
         )
 
     def close(self) -> None:
@@ -82,16 +95,39 @@ class Images:
             widget.close()
 
     def _widgets(self) -> dict[str, Any]:
-        return {"thumbnails": self.thumbnails, "prediction": self.prediction}
+        return {
+            "thumbnails": self.thumbnails,
+            "prediction": self.prediction,
+            "no_maps": self.no_maps,
+        }
 
     def _on_chosen(self) -> None:
         self._predict()
         self.page.image_news()
 
     def _predict(self) -> None:
-        picked = self.picked
-        if picked is not None:
-            self.prediction.html = prediction_html(*picked)
+        picked, edited = self.picked, self.page.edited
+        if picked is None:
+            return
+        self.prediction.html = prediction_html(*picked, edited="…" if edited else None)
+        if edited is not None:
+            mo.Thread(target=self._predict_edited, args=(*picked, edited), daemon=True).start()
+
+    def _predict_edited(self, found: Accuracies, row: int, edited: EditedFile) -> None:
+        """What the edited model says of the picked image, beside what is there already."""
+        image, index = found.images.select(np.array([row])), int(found.images.indices[row])
+
+        def ask() -> Evaluation:
+            return evaluate(edited.path, image, execution="reference")
+
+        said: Evaluation | str
+        try:
+            said = self.page.session.result(("edited", edited.of, index), ask)
+        except QuantscopeError as error:
+            said = str(error)
+        now = self.page.edited
+        if self.thumbnails.chosen == index and now is not None and now.of == edited.of:
+            self.prediction.html = prediction_html(found, row, edited=said)
 
     def _turn_to_first(self) -> None:
         self.thumbnails.page = 0
@@ -122,15 +158,23 @@ def filters(found: Accuracies) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
         yield f"class {number}", f"class {name}", labels == number
 
 
-def prediction_html(found: Accuracies, row: int) -> str:
-    """What each says of one image, the likeliest classes first."""
+def prediction_html(found: Accuracies, row: int, *, edited: Evaluation | str | None = None) -> str:
+    """What each says of one image, the likeliest classes first.
+
+    `edited` is what the edited model says of this image alone, or a text in its place.
+    """
     names = _names(found)
-    label = names[found.images.labels[row]]
+    number = int(found.images.labels[row])
+    label = names[number]
     columns = "".join(
-        _column(which, evaluation, row, names, int(found.images.labels[row]))
+        _column(which, evaluation, row, names, number)
         for which in ("float", "reference", "runtime")
         if (evaluation := found.of(which)) is not None
     )
+    if isinstance(edited, Evaluation):
+        columns += _column("edited", edited, 0, names, number)
+    elif edited is not None:
+        columns += f'<div class="qs-of-edited"><h4>edited</h4>{line(edited, kind="qs-faint")}</div>'
     picture = thumbnail(found.images, row)
     shown = f'<img src="{picture}" alt="">' if picture else ""
     return (
@@ -149,52 +193,6 @@ def probabilities(evaluation: Evaluation, row: int) -> NDArray[np.float64]:
     return np.asarray(powers / powers.sum())
 
 
-def why_no_maps(session: Session) -> str:
-    """Empty where float and quantized feature maps can be set side by side."""
-    if session.opened.is_float:
-        return (
-            f"{session.opened.path.name} is a float model; feature maps of float and quantized "
-            f"layers are shown for a quantized one."
-        )
-    return session.opened.no_float or ""
-
-
-def wanted(
-    session: Session,
-    picked: tuple[Accuracies, int] | None,
-    selection: Selection,
-    *,
-    theme: ThemeName,
-) -> list[Wanted]:
-    """Feature maps of the selected layer's output for the picked image."""
-    tensor = _activation(session, selection)
-    if picked is None or tensor is None or session.opened.pairing is None:
-        return []
-    found, row = picked
-    pair = session.opened.pairing.by_name.get(tensor)
-    if pair is None:
-        return []
-    images, index = found.images.select(np.array([row])), int(found.images.indices[row])
-
-    def draw() -> Figure:
-        opened = session.opened
-        assert opened.float_path is not None
-        quantized = capture(opened.path, images, [tensor])[tensor]
-        floats = next(iter(capture(opened.float_path, images, [pair.float_name]).tensors.values()))
-        return feature_maps(floats, quantized, theme=theme)
-
-    key = ("feature maps", tensor, index, found.images.digest, theme)
-    return [Wanted(key, f"{tensor} of image {index:,}", draw, width=WHOLE, height=3.2)]
-
-
-def _activation(session: Session, selection: Selection) -> str | None:
-    network = session.opened.network
-    layer = next((x for x in network.layers if x.name == selection.layer), None)
-    if layer is None:
-        return selection.tensor
-    return next((o.quant.name for o in layer.outputs if o.quant), None)
-
-
 def _column(which: str, evaluation: Evaluation, row: int, names: list[str], label: int) -> str:
     shares = probabilities(evaluation, row)
     best = np.argsort(-shares, kind="stable")[:_TOP]
@@ -207,7 +205,7 @@ def _column(which: str, evaluation: Evaluation, row: int, names: list[str], labe
     verdict = "" if best[0] == label else ' <span class="qs-bad">wrong</span>'
     return (
         f'<div class="qs-of-{which}" data-testid="prediction-{which}">'
-        f"<h4>{word(which, _NAMES[which])}{verdict}</h4>"
+        f"<h4>{_NAMES[which]}{verdict}</h4>"
         f'<table class="qs-shares">{lines}</table></div>'
     )
 

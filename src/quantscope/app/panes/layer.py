@@ -1,14 +1,25 @@
 """The selected layer: what it is, its parameters, and where its error comes from."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import marimo as mo
 
-from quantscope.app.panes.parts import line, safe, select_button, share_text, stacked_bar, table
+from quantscope.app.edited import EditedFile
+from quantscope.app.panes.parts import (
+    line,
+    safe,
+    said_of,
+    select_button,
+    share_text,
+    stacked_bar,
+    table,
+)
 from quantscope.app.panes.reading import sentence, standing_out
 from quantscope.app.selection import Selection
 from quantscope.app.session import Session
 from quantscope.app.words import word
+from quantscope.edit import Change
 from quantscope.model import Layer, QuantTensor
 from quantscope.report.layer_text import channel_table, layer_tensors
 from quantscope.report.network_text import batch_of, flow_text, range_text, spread_text
@@ -27,14 +38,28 @@ _HEAD = {
     "sqnr": "SQNR",
 }
 
+_SHOWN = {
+    True: "This is the model as it was opened; rows marked edited are with {edits}.",
+    False: "This is the model as it was opened, without {edits}.",
+}
 
-def show(session: Session, selection: Selection, *, theme: ThemeName) -> mo.Html:
+
+def show(
+    session: Session,
+    selection: Selection,
+    *,
+    theme: ThemeName,
+    edited: EditedFile | None = None,
+) -> mo.Html:
+    """The model as it was opened; of `edited`, what has other parameters is a row of its own."""
     network = session.opened.network
     layer = next((x for x in network.layers if x.name == selection.layer), None)
     tensors = list(_tensors(session, layer, selection))
-    parts = [_heading(session, layer, selection)]
+    changed = {change.tensor: change for change in edited.changes} if edited else {}
+    touched = any(tensor.name in changed for _, tensor in tensors)
+    parts = [_heading(session, layer, selection), said_of(edited, _SHOWN[touched])]
     if tensors:
-        parts.append(_parameters(session, tensors, selection))
+        parts.append(_parameters(session, tensors, selection, changed))
     parts.extend(line(text) for text in _remarks(session, layer, tensors))
     parts.append(_error(session, selection, tensors, theme))
     return mo.Html(f'<div class="qs-layer" data-testid="layer">{"".join(parts)}</div>')
@@ -89,10 +114,17 @@ def _kernel(session: Session, layer: Layer | None) -> str:
 
 
 def _parameters(
-    session: Session, tensors: list[tuple[str, QuantTensor]], selection: Selection
+    session: Session,
+    tensors: list[tuple[str, QuantTensor]],
+    selection: Selection,
+    changed: Mapping[str, Change],
 ) -> str:
     head = ["", "tensor", *(word(key, text) for key, text in _HEAD.items())]
-    rows = [list(_row(session, role, tensor, selection)) for role, tensor in tensors]
+    rows = []
+    for role, tensor in tensors:
+        rows.append(list(_row(session, role, tensor, selection)))
+        if tensor.name in changed:
+            rows.append([_green(cell) for cell in _changed(tensor, changed[tensor.name])])
     channels = "".join(
         f"<details><summary>{safe(tensor.name)}: {tensor.params.scale.size:,} channels</summary>"
         f"{_channels(tensor)}</details>"
@@ -103,19 +135,37 @@ def _parameters(
 
 
 def _row(session: Session, role: str, tensor: QuantTensor, selection: Selection) -> Iterator[str]:
-    params = tensor.params
-    compared = session.compared(tensor.name)
     yield f'<span class="qs-faint">{role}</span>'
     place = Selection(selection.layer, tensor.name) if role != "reads" else _home(tensor)
     name = select_button(place, tensor.name, chosen=tensor.name == selection.tensor)
     marks = f" {word('folded_relu', 'ReLU')}" if tensor.folded_relu else ""
     yield name + marks
+    yield from _stated(tensor)
+    yield from _compared(session.compared(tensor.name))
+
+
+def _stated(tensor: QuantTensor) -> Iterator[str]:
+    params = tensor.params
     grain = "" if params.is_per_tensor else f" {word('per_channel', f'× {params.scale.size:,}')}"
     yield f"{params.dtype}{grain}"
     yield spread_text(params.scale, 4 if params.is_per_tensor else 2)
     yield spread_text(params.zero_point)
     yield range_text(tensor)
-    yield from _compared(compared)
+
+
+def _changed(tensor: QuantTensor, change: Change) -> Iterator[str]:
+    yield "edited"
+    count = change.integers_changed
+    yield f"{count:,} integers changed" if count else ""
+    if change.after is None:
+        yield from ("not quantized", *[""] * 6)
+        return
+    yield from _stated(replace(tensor, params=change.after))
+    yield from [""] * 3
+
+
+def _green(cell: str) -> str:
+    return f'<span class="qs-edited">{cell}</span>'
 
 
 def _home(tensor: QuantTensor) -> Selection:
@@ -175,8 +225,9 @@ def _error(
         return ""
     comparison = session.comparison
     if comparison is None:
-        why = session.failures.get("comparison") or session.opened.no_float
-        return line(why or "Its error is being measured…", kind="qs-faint")
+        why = session.not_compared
+        said = f"Its error is not known: {why}." if why else "Its error is being measured…"
+        return line(said, kind="qs-faint")
     row = session.compared(selection.tensor)
     if row is None:
         missing = next(

@@ -2,7 +2,11 @@
 
 from collections.abc import Iterator
 
+import marimo as mo
+
+from quantscope.app.edited import EditedFile
 from quantscope.app.painter import Wanted
+from quantscope.app.panes.parts import said_of
 from quantscope.app.pictures import WHOLE
 from quantscope.app.selection import select_layer, select_tensor
 from quantscope.app.session import Session
@@ -14,6 +18,12 @@ from quantscope.report.figures import (
     weight_ranges,
 )
 from quantscope.report.style import ThemeName
+
+
+def show(tensors: mo.ui.anywidget, edited: EditedFile | None) -> mo.Html:
+    """`tensors` is the page's table of all tensors."""
+    said = said_of(edited, "All of this is the model as it was opened, without {edits}.")
+    return mo.Html(f'<div class="qs-layer">{said}{tensors}</div>')
 
 
 def wanted(session: Session, *, theme: ThemeName) -> list[Wanted]:

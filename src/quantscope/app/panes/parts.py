@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from json import dumps
 
+from quantscope.app.edited import EditedFile
 from quantscope.app.selection import Selection
 from quantscope.report.wording import printable
 
@@ -44,6 +45,14 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence
 
 def line(text: str, *, kind: str = "") -> str:
     return f'<p class="qs-line {kind}">{escape(text)}</p>'
+
+
+def said_of(edited: EditedFile | None, text: str) -> str:
+    """A line on which model a pane shows, while edits are in force; `{edits}` names them."""
+    if edited is None:
+        return ""
+    said = escape(text.format(edits=edited.in_force))
+    return f'<p class="qs-line qs-which" data-testid="which-model">{said}</p>'
 
 
 def stacked_bar(parts: Sequence[tuple[str, str, float]]) -> str:

@@ -5,13 +5,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import marimo as mo
+import traitlets
 from matplotlib.figure import Figure
 
-from quantscope.app.lab import Lab, choices, config_from, lab_for, methods_of, sizes_of
+from quantscope.app.lab import Lab, choices, config_from, lab_of, methods_of, sizes_of
 from quantscope.app.painter import Wanted
 from quantscope.app.panes.header import percent, points
 from quantscope.app.panes.parts import line
 from quantscope.app.pictures import WHOLE
+from quantscope.app.place import Given
 from quantscope.app.widgets import Job
 from quantscope.app.widgets.ptq_form import PtqForm
 from quantscope.app.widgets.trials import TrialTable
@@ -36,11 +38,12 @@ _NAMES = {
     "x86": "torchao's x86",
     "torch": "PyTorch PT2E",
 }
+EXECUTIONS = {"reference": "its arithmetic", "runtime": "this CPU's kernels"}
 COLUMNS = (
     {"label": "configuration", "word": "", "right": False},
-    {"label": "its arithmetic", "word": "reference", "right": True},
+    {"label": EXECUTIONS["reference"], "word": "reference", "right": True},
     {"label": "against float", "word": "interval", "right": True},
-    {"label": "this CPU's kernels", "word": "runtime", "right": True},
+    {"label": EXECUTIONS["runtime"], "word": "runtime", "right": True},
     {"label": "against float", "word": "interval", "right": True},
     {"label": "file", "word": "", "right": True},
 )
@@ -55,13 +58,14 @@ class PtqLab:
         self.table.columns = list(COLUMNS)
         self.worker = Worker(self.job, self.refresh)
         self.views = {name: mo.ui.anywidget(widget) for name, widget in self._widgets().items()}
+        traitlets.dlink((self.job, "running"), (self.form, "busy"))
         self.form.on_msg(self._on_form)
         self.table.on_msg(self._on_table)
         self.job.on_msg(self._on_job)
 
     @property
     def lab(self) -> Lab:
-        return lab_for(self.page.session.opened)
+        return lab_of(self.page.session)
 
     def show(self) -> mo.Html:
         """Places for widgets: nothing here changes while trials run."""
@@ -79,7 +83,6 @@ class PtqLab:
 
     def refresh(self) -> None:
         """Show what was tried since; called from the worker's thread too."""
-        self.form.busy = self.job.running
         try:
             lab = self.lab
         except QuantscopeError:
@@ -131,7 +134,6 @@ class PtqLab:
         except QuantscopeError as error:
             self.form.error = str(error)
             return
-        self.form.busy = True
         self.worker.start(lambda progress: lab.run(configs, progress))
 
     def _on_table(self, _widget: Any, message: dict[str, str], _buffers: Any) -> None:
@@ -145,7 +147,7 @@ class PtqLab:
         self.lab.shown.add(trial.model)
         opened = self.page.session.opened
         float_path = opened.path if opened.is_float else opened.float_path
-        self.page.open(str(trial.model), str(float_path or ""))
+        self.page.open(Given(str(trial.model), str(float_path or ""), self.page.data))
 
     def _on_job(self, _widget: Any, message: dict[str, str], _buffers: Any) -> None:
         if message.get("do") == "stop":
@@ -153,7 +155,7 @@ class PtqLab:
 
 
 def _drawn(draw: Drawing, result: StudyResult, theme: ThemeName) -> Figure:
-    figure = draw(result, theme=theme)
+    figure = draw(result, names=EXECUTIONS, theme=theme)
     assert figure is not None, "asked for only where there is something to draw"
     return figure
 

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 
 import marimo as mo
 
+from quantscope.app.edited import EditedFile
 from quantscope.app.painter import Wanted
-from quantscope.app.panes.parts import line, safe, select_button, share_text, table
+from quantscope.app.panes.parts import line, safe, said_of, select_button, share_text, table
 from quantscope.app.pictures import WHOLE
 from quantscope.app.selection import Selection, select_layer, select_tensor
 from quantscope.app.session import Session
@@ -19,11 +20,12 @@ _FLOAT = "Nothing is quantized in this network, so its branches have no steps th
 _NONE = "No layer of this network joins branches that are all quantized with one scale each."
 
 
-def show(session: Session, selection: Selection) -> mo.Html:
+def show(session: Session, selection: Selection, edited: EditedFile | None = None) -> mo.Html:
     found = residuals(session.opened.network)
     none = _FLOAT if session.opened.is_float else _NONE
     body = "".join(_join(session, one, selection) for one in found) or line(none)
-    return mo.Html(f'<div class="qs-layer" data-testid="residuals">{body}</div>')
+    said = said_of(edited, "These are the sums of the model as it was opened, without {edits}.")
+    return mo.Html(f'<div class="qs-layer" data-testid="residuals">{said}{body}</div>')
 
 
 def wanted(session: Session, *, theme: ThemeName) -> list[Wanted]:

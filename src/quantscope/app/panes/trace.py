@@ -1,14 +1,18 @@
 """Trace: one output value of the selected layer, taken apart into the integers that meet."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import marimo as mo
 import numpy as np
 
-from quantscope.app.panes.parts import line, safe, table
+from quantscope.app.edited import EditedFile
+from quantscope.app.panes.parts import line, safe, said_of, table
 from quantscope.app.selection import Selection
 from quantscope.app.session import Session
+from quantscope.app.widgets.choice import Choice
 from quantscope.app.widgets.feature_map import FeatureMap
 from quantscope.app.widgets.live import Live
 from quantscope.app.words import word
@@ -22,6 +26,10 @@ if TYPE_CHECKING:
 
 TAB = "Trace"
 _TERMS = 24
+_CHOICES = [
+    {"key": "edited", "label": "edited", "word": ""},
+    {"key": "original", "label": "as it was opened", "word": ""},
+]
 _HOW = "Click a value or use the arrow keys. Layers are selected on the left, images under Images."
 
 
@@ -30,11 +38,13 @@ class Tracer:
 
     def __init__(self, page: "Page") -> None:
         self.page = page
-        self.map, self.text = FeatureMap(), Live()
+        self.map, self.text, self.which = FeatureMap(), Live(), Live()
+        self.choice = Choice(label="Which model", options=[], value="edited")
         self.views = {name: mo.ui.anywidget(w) for name, w in self._widgets().items()}
-        self._about: tuple[Any, ...] = ()
+        self._asked: _Asked | None = None
         self._values: np.ndarray[Any, Any] | None = None
         self.map.observe(lambda _: self._on_place(), names="place")
+        self.choice.observe(lambda _: self.refresh(), names="value")
 
     def show(self) -> mo.Html:
         """Places for widgets, filled for what is selected and picked."""
@@ -44,6 +54,7 @@ class Tracer:
         self.refresh()
         return mo.Html(
             '<div class="qs-trace" data-testid="trace">'
+            f'<div class="qs-traced">{self.views["choice"]}{self.views["which"]}</div>'
             f'<div class="qs-card">{self.views["map"]}{line(_HOW, kind="qs-faint")}</div>'
             f"{self.views['text']}</div>"
         )
@@ -52,105 +63,147 @@ class Tracer:
         """Another layer or image: read its values, then trace the same place if it has it."""
         if self.page.tabs.tab != TAB:
             return
-        session, selection = self.page.session, self.page.selection
+        session, selection, edited = self.page.session, self.page.selection, self.page.edited
+        self.choice.options = _CHOICES if edited else []
+        if self.choice.value != "edited":
+            self.which.html = said_of(edited, "The model as it was opened, without {edits}.")
+            edited = None
+        else:
+            self.which.html = said_of(edited, "The edited model, with {edits}.")
         picked = self.page.images.picked
         if picked is None or why_not(session):
             self.text.html = line("The images are being classified…", kind="qs-faint")
             return
         found, row = picked
-        about = (session.opened.key, selection.layer, int(found.images.indices[row]))
-        if about == self._about:
+        asked = _Asked(session, edited, selection, found.images.select(np.array([row])))
+        if self._asked is not None and asked.about == self._asked.about:
             return
-        self._about = about
+        self._asked = asked
         self.text.html = self.text.html or line("Being taken apart…", kind="qs-faint")
         self.text.busy = True
-        images = found.images.select(np.array([row]))
-        mo.Thread(target=self._read, args=(session, selection, images, about), daemon=True).start()
+        mo.Thread(target=self._read, args=(asked,), daemon=True).start()
 
     def close(self) -> None:
         for widget in self._widgets().values():
             widget.close()
 
     def _widgets(self) -> dict[str, Any]:
-        return {"map": self.map, "text": self.text}
+        return {
+            "map": self.map,
+            "text": self.text,
+            "which": self.which,
+            "choice": self.choice,
+        }
 
-    def _read(
-        self, session: Session, selection: Selection, images: ImageSet, about: tuple[Any, ...]
-    ) -> None:
+    def _read(self, asked: "_Asked") -> None:
         try:
-            values = _output(session, selection, images)
+            values = asked.output()
         except QuantscopeError as error:
             self._values, self.map.values = None, []
-            self._say(line(str(error)), about)
+            self._say(line(str(error)), asked)
             return
-        if about != self._about:
+        if asked is not self._asked:
             return
         self._values = values
         place = [min(at, size - 1) for at, size in zip(self.map.place, values.shape, strict=True)]
         with self.map.hold_sync():
             self.map.channels = len(values)
-            self.map.title = f"{selection.layer}, image {int(images.indices[0]):,}"
+            self.map.title = f"{asked.selection.layer}, image {asked.index:,}"
             self.map.low, self.map.high = int(values.min()), int(values.max())
             self.map.values = values[place[0]].tolist()
             self.map.place = place
-        self._trace(session, selection, images, about)
+        self._trace(asked)
 
     def _on_place(self) -> None:
-        picked = self.page.images.picked
-        if self._values is None or picked is None:
+        if self._values is None or self._asked is None:
             return
-        found, row = picked
         channel = min(self.map.place[0], len(self._values) - 1)
         self.map.values = self._values[channel].tolist()
         self.text.busy = True
-        images = found.images.select(np.array([row]))
-        session, selection = self.page.session, self.page.selection
-        mo.Thread(
-            target=self._trace, args=(session, selection, images, self._about), daemon=True
-        ).start()
+        mo.Thread(target=self._trace, args=(self._asked,), daemon=True).start()
 
-    def _trace(
-        self, session: Session, selection: Selection, images: ImageSet, about: tuple[Any, ...]
-    ) -> None:
-        place, opened = tuple(self.map.place), session.opened
-        assert self._values is not None and selection.layer is not None
+    def _trace(self, asked: "_Asked") -> None:
+        place = tuple(self.map.place)
+        assert self._values is not None
         # After a Gemm there is a channel and nothing else.
         at = place if self._values.shape[1:] != (1, 1) else place[:1]
-
-        def make() -> Trace:
-            assert selection.layer is not None
-            return trace_value(
-                opened.path, selection.layer, 0, at, data=images, float_model=opened.float_path
-            )
-
         try:
-            found = session.result(("trace", selection.layer, at, int(images.indices[0])), make)
-            html = trace_html(found)
+            html = trace_html(asked.trace(at), edited=asked.edited is not None)
         except QuantscopeError as error:
             html = line(str(error))
         if place == tuple(self.map.place):
-            self._say(html, about)
+            self._say(html, asked)
 
-    def _say(self, html: str, about: tuple[Any, ...]) -> None:
-        if about == self._about:
+    def _say(self, html: str, asked: "_Asked") -> None:
+        if asked is self._asked:
             with self.text.hold_sync():
                 self.text.html, self.text.busy = html, False
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """A layer and an image to take apart, of the model as it was opened or with the edits."""
+
+    session: Session
+    edited: EditedFile | None
+    selection: Selection
+    images: ImageSet
+
+    @property
+    def about(self) -> tuple[Hashable, ...]:
+        edits = self.edited.of if self.edited else None
+        return self.session.opened.key, edits, self.selection.layer, self.index
+
+    @property
+    def index(self) -> int:
+        return int(self.images.indices[0])
+
+    @property
+    def path(self) -> Path:
+        return self.edited.path if self.edited else self.session.opened.path
+
+    def trace(self, at: tuple[int, ...]) -> Trace:
+        layer, opened = self.selection.layer, self.session.opened
+        assert layer is not None
+
+        def make() -> Trace:
+            return trace_value(
+                self.path, layer, 0, at, data=self.images, float_model=opened.float_path
+            )
+
+        return self.session.result(("trace", self.about, at), make)
+
+    def output(self) -> np.ndarray[Any, Any]:
+        """The layer's output as [channel, y, x]: integers where it is quantized."""
+        if self.selection.layer is None:
+            raise QuantscopeError("The model's input is not computed; select a layer to trace it")
+        found = capture(self.path, self.images, [self.selection.layer])
+        tensor = next(iter(found.tensors.values()))
+        values = tensor.values if tensor.integers is None else tensor.integers
+        one = np.asarray(values[0])
+        return one if one.ndim == 3 else one.reshape(-1, 1, 1)
 
 
 def why_not(session: Session) -> str:
     opened = session.opened
     if opened.is_float:
         return f"{opened.path.name} is a float model: there are no integers to take apart yet."
-    if opened.network.format in ("pt2e", "torchscript"):
+    if opened.network.format == "pt2e":
         return (
-            f"{opened.path.name} is a PyTorch file; values are traced in ONNX models. Open its "
+            f"{opened.path.name} is a PyTorch program; values are traced in ONNX models. Open its "
             f"ONNX form: quantscope quantize writes it with --onnx FILE."
+        )
+    if opened.network.format == "torchscript":
+        return (
+            f"{opened.path.name} is a TorchScript archive; values are traced in ONNX models. "
+            f"Quantize its float model to ONNX, and open that."
         )
     return ""
 
 
-def trace_html(trace: Trace) -> str:
+def trace_html(trace: Trace, *, edited: bool = False) -> str:
     """The formula with its numbers, the parameters that count, and the terms."""
+    mark = '<span class="qs-edited">edited</span>' if edited else ""
     rows = [
         f"<dt>{safe(what)}</dt><dd>{safe(value.replace('   ', ' · '))}</dd>"
         if value
@@ -161,7 +214,7 @@ def trace_html(trace: Trace) -> str:
     return (
         f'<div class="qs-layer" data-testid="trace-text"><div class="qs-heading">'
         f"<h2>{safe(trace.layer)}</h2><span>{safe(trace.op_type)}</span><span>output [{at}]</span>"
-        f'</div><div class="qs-card"><dl class="qs-formula">{"".join(rows)}</dl></div>'
+        f'{mark}</div><div class="qs-card"><dl class="qs-formula">{"".join(rows)}</dl></div>'
         f"{_parameters(trace)}{_terms(trace)}</div>"
     )
 
@@ -212,14 +265,3 @@ def _terms(trace: Trace) -> str:
     some = "all" if count <= _TERMS else f"the {_TERMS} largest of"
     note = line(f"{some} {count:,} terms", kind="qs-faint")
     return note + table(head, rows, right=(1, 2, 3, 4, 5, 6))
-
-
-def _output(session: Session, selection: Selection, images: ImageSet) -> np.ndarray[Any, Any]:
-    """The layer's output as [channel, y, x]: integers where it is quantized."""
-    if selection.layer is None:
-        raise QuantscopeError("The model's input is not computed; select a layer to trace it")
-    found = capture(session.opened.path, images, [selection.layer])
-    tensor = next(iter(found.tensors.values()))
-    values = tensor.values if tensor.integers is None else tensor.integers
-    one = np.asarray(values[0])
-    return one if one.ndim == 3 else one.reshape(-1, 1, 1)

@@ -82,8 +82,20 @@ function render({ model, el }) {
     watch.observe(part, { attributes: true, attributeFilter: ["class", "data-theme"] });
   }
   report();
+
+  // Replaced, not added: going back leaves the page, as before.
+  const locate = () => {
+    const url = new URL(window.location.href);
+    for (const [key, value] of Object.entries(model.get("address"))) {
+      if (value) url.searchParams.set(key, value); else url.searchParams.delete(key);
+    }
+    if (url.href !== window.location.href) window.history.replaceState(window.history.state, "", url);
+  };
+  model.on("change:address", locate);
+  locate();
   return () => {
     watch.disconnect();
+    model.off("change:address", locate);
     tip.remove();
     document.removeEventListener("click", click);
     document.removeEventListener("pointerover", over);

@@ -12,6 +12,8 @@ class Chrome(Selecting):
 
     `topic` is the page of the help that was asked for, by "more" or by a link to a .md file, as
     `{page, n}`: `n` tells two clicks apart.
+
+    `address` is what the browser's address says of the page, by key; what is empty is left out.
     """
 
     _esm = source("chrome")
@@ -19,3 +21,4 @@ class Chrome(Selecting):
     words = traitlets.Dict().tag(sync=True)
     theme = traitlets.Unicode("").tag(sync=True)
     topic = traitlets.Dict().tag(sync=True)
+    address = traitlets.Dict().tag(sync=True)

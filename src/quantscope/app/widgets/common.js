@@ -24,6 +24,18 @@ function onSelection(model, show) {
   };
 }
 
+// The tab that is turned to, before Python has answered.
+const TAB = "quantscope:tab";
+
+function turnTo(tab) {
+  document.documentElement.dataset.qsTab = tab;
+  window.dispatchEvent(new CustomEvent(TAB));
+}
+
+function currentTab() {
+  return document.documentElement.dataset.qsTab;
+}
+
 function element(tag, attributes = {}, ...children) {
   const svg = ["svg", "g", "path", "rect", "text", "tspan", "line", "circle", "title"].includes(tag);
   const made = svg

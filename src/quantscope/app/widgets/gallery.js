@@ -55,12 +55,23 @@ function render({ model, el }) {
     }
   }
 
+  // Pictures of the tab that was left are not those of the one that is turned to.
+  const turn = () => { grid.hidden = model.get("tab") !== currentTab(); };
   const redraw = () => { for (const old of drawn.values()) old.root.remove(); drawn.clear(); draw(); };
   model.on("change:cards", draw);
   model.on("change:places", redraw);
+  model.on("change:tab", turn);
+  window.addEventListener(TAB, turn);
   const silence = onSelection(model, mark);
   draw();
-  return () => { silence(); model.off("change:cards", draw); model.off("change:places", redraw); };
+  turn();
+  return () => {
+    silence();
+    window.removeEventListener(TAB, turn);
+    model.off("change:cards", draw);
+    model.off("change:places", redraw);
+    model.off("change:tab", turn);
+  };
 }
 
 export default { render };

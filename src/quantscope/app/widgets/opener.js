@@ -3,6 +3,8 @@ function render({ model, el }) {
     placeholder: "resnet8-int8, or a path" });
   const float = element("input", { type: "text", spellcheck: "false", "data-testid": "open-float",
     placeholder: "left out: the one it says it was made from" });
+  const data = element("input", { type: "text", spellcheck: "false", "data-testid": "open-data",
+    placeholder: "left out: CIFAR-10 test images" });
   const bundled = element("div", { class: "bundled" });
   const error = element("p", { class: "error", role: "alert", "data-testid": "open-error", hidden: true });
   const go = element("button", { type: "submit", class: "go", text: "Open", "data-testid": "open-go" });
@@ -10,6 +12,7 @@ function render({ model, el }) {
     element("p", { class: "lead", text: "Models that come with quantscope" }), bundled,
     element("label", {}, "or a file: quantized model", quant),
     element("label", {}, "its float model", float),
+    element("label", {}, "images to measure with (.npz: images, labels)", data),
     error,
     element("div", { class: "row" }, go,
       element("button", { type: "button", text: "Close", onclick: () => show(false) })));
@@ -24,15 +27,15 @@ function render({ model, el }) {
     if (on) quant.focus(); else toggle.focus();
   }
 
-  function ask(path, floatPath) {
+  function ask(path, floatPath = "", dataPath = "") {
     error.hidden = true;
-    model.send({ do: "open", model: path, float_model: floatPath });
+    model.send({ do: "open", model: path, float_model: floatPath, data: dataPath });
   }
 
   function draw() {
     bundled.replaceChildren(...model.get("bundled").map((name) => element("button", {
       type: "button", text: name, "data-testid": `open-${name}`,
-      "aria-pressed": String(name === model.get("model_path")), onclick: () => ask(name, ""),
+      "aria-pressed": String(name === model.get("model_path")), onclick: () => ask(name),
     })));
     error.textContent = model.get("error");
     error.hidden = !model.get("error");
@@ -42,7 +45,7 @@ function render({ model, el }) {
 
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    ask(quant.value.trim(), float.value.trim());
+    ask(quant.value.trim(), float.value.trim(), data.value.trim());
   });
   root.addEventListener("keydown", (event) => { if (event.key === "Escape") show(false); });
   const close = () => { form.hidden = true; toggle.setAttribute("aria-expanded", "false"); };

@@ -1,4 +1,4 @@
-"""Choosing the model pair: a bundled one, or paths. What is wrong with them is said right there."""
+"""Choosing what is shown: a bundled model, or files. What is wrong with it is said right there."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from quantscope.app.widgets.base import source, style
 
 
 class Opener(anywidget.AnyWidget):
-    """Asks with the message `{"do": "open", "model": ..., "float_model": ...}`."""
+    """Asks with the message `{"do": "open", "model": ..., "float_model": ..., "data": ...}`."""
 
     _esm = source("opener")
     _css = style("opener")

@@ -1,9 +1,20 @@
 function render({ model, el }) {
   const bar = element("div", { class: "qs-tabs", role: "tablist", "aria-label": "What to look at" });
+  // A tab's pane is a cell of the notebook and comes when that has run; until then no other is shown.
+  const others = element("style");
+  document.head.append(others);
   el.append(bar);
+
+  function hideOthers(current) {
+    const mine = `[data-cell-name="pane_${current.toLowerCase().replaceAll(" ", "_")}"]`;
+    others.textContent = `.published[data-cell-name^="pane_"]:not(${mine}) { display: none !important; }
+      #App:not(:has(${mine} .output)) [data-cell-name="tabs"]::after { display: block; }`;
+    turnTo(current);
+  }
 
   function draw() {
     const current = model.get("tab");
+    hideOthers(current);
     bar.replaceChildren(...model.get("names").map((name) => element("button", {
       type: "button", role: "tab", text: name, "data-testid": `tab-${name}`,
       "aria-selected": String(name === current), tabindex: name === current ? 0 : -1,
@@ -29,7 +40,7 @@ function render({ model, el }) {
   model.on("change:tab", draw);
   model.on("change:names", draw);
   draw();
-  return () => { model.off("change:tab", draw); model.off("change:names", draw); };
+  return () => { others.remove(); model.off("change:tab", draw); model.off("change:names", draw); };
 }
 
 export default { render };

@@ -1,0 +1,44 @@
+"""The edited model as a file, for what reads files: traces, predictions, feature maps."""
+
+import shutil
+import tempfile
+import weakref
+from pathlib import Path
+from threading import Lock
+
+from quantscope.edit import Applied, Change, Edit
+from quantscope.edit.torch_apply import AppliedProgram
+
+
+class EditedFile:
+    """Written when it is first asked for, and gone with the last who holds it."""
+
+    def __init__(self, applied: Applied | AppliedProgram, original: Path) -> None:
+        self._applied, self._name = applied, original.name
+        self._path: Path | None = None
+        self._lock = Lock()
+
+    @property
+    def of(self) -> tuple[str, tuple[Edit, ...]]:
+        """The original's digest and the edits: equal ones give equal files."""
+        return self._applied.base_digest, self._applied.edits
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        return self._applied.changes
+
+    @property
+    def in_force(self) -> str:
+        """`the edit in force`, `the 3 edits in force`: as a sentence has it."""
+        count = len(self._applied.edits)
+        return "the edit in force" if count == 1 else f"the {count:,} edits in force"
+
+    @property
+    def path(self) -> Path:
+        with self._lock:
+            if self._path is None:
+                folder = tempfile.mkdtemp(prefix="quantscope-edited-")
+                weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+                self._path = Path(folder) / self._name
+                self._applied.save(self._path)
+            return self._path

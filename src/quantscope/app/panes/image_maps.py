@@ -1,0 +1,71 @@
+"""Feature maps of the selected layer for the picked image: float, quantized, difference."""
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from quantscope.app.edited import EditedFile
+from quantscope.app.painter import Wanted
+from quantscope.app.pictures import WHOLE
+from quantscope.app.selection import Selection
+from quantscope.app.session import Accuracies, Session
+from quantscope.report.figures.feature_maps import feature_maps
+from quantscope.report.style import ThemeName
+from quantscope.run import capture
+
+
+def why_no_maps(session: Session, selection: Selection, edited: EditedFile | None = None) -> str:
+    """Empty where float and quantized feature maps can be set side by side."""
+    opened = session.opened
+    if opened.is_float:
+        return (
+            f"{opened.path.name} is a float model; feature maps of float and quantized layers are "
+            f"shown for a quantized one."
+        )
+    if opened.pairing is None:
+        return "Feature maps are shown beside those of the float model, which is not known here."
+    tensor = _activation(session, selection)
+    if tensor is None:
+        return f"The output of {selection.layer} is not quantized, so it has no maps to compare."
+    if tensor not in opened.pairing.by_name:
+        reasons = {each.name: each.reason for each in opened.pairing.unpaired}
+        why = f": {reasons[tensor]}" if tensor in reasons else ""
+        return f"The float model has nothing that {tensor} stands for, so there are no maps{why}."
+    if edited and any(c.tensor == tensor and c.after is None for c in edited.changes):
+        return f"{tensor} is switched off, so it has no quantized maps to compare."
+    return ""
+
+
+def wanted(
+    session: Session,
+    picked: tuple[Accuracies, int] | None,
+    selection: Selection,
+    edited: EditedFile | None = None,
+    *,
+    theme: ThemeName,
+) -> list[Wanted]:
+    """With the edits in force, if there are any."""
+    if picked is None or why_no_maps(session, selection, edited):
+        return []
+    opened, tensor = session.opened, _activation(session, selection)
+    assert opened.pairing is not None and tensor is not None
+    pair = opened.pairing.by_name[tensor]
+    found, row = picked
+    images, index = found.images.select(np.array([row])), int(found.images.indices[row])
+
+    def draw() -> Figure:
+        assert opened.float_path is not None
+        quantized = capture(edited.path if edited else opened.path, images, [tensor])[tensor]
+        floats = next(iter(capture(opened.float_path, images, [pair.float_name]).tensors.values()))
+        return feature_maps(floats, quantized, theme=theme)
+
+    key = ("feature maps", tensor, index, found.images.digest, edited and edited.of, theme)
+    title = f"{tensor} of image {index:,}" + (", edited" if edited else "")
+    return [Wanted(key, title, draw, width=WHOLE, height=3.2)]
+
+
+def _activation(session: Session, selection: Selection) -> str | None:
+    network = session.opened.network
+    layer = next((x for x in network.layers if x.name == selection.layer), None)
+    if layer is None:
+        return selection.tensor
+    return next((o.quant.name for o in layer.outputs if o.quant), None)

@@ -1,0 +1,108 @@
+"""Where a page is, as its address says it: loaded again, or passed on, it shows the same.
+
+What the command has opened, and where every page begins, is left out of the address.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from quantscope.app.opened import DEFAULT_MODEL, kept_images, open_pair
+from quantscope.app.selection import Selection, first_selection, fitting
+from quantscope.app.session import Session, session_for
+from quantscope.errors import BadConfigError, QuantscopeError
+from quantscope.model import Network
+
+TABS = ("Layer", "Layers", "Images", "What if", "Residuals", "Trace", "PTQ lab", "Help")
+
+
+@dataclass(frozen=True)
+class Given:
+    """A pair and images as a person gave them: paths or bundled names, empty where left out."""
+
+    model: str = DEFAULT_MODEL
+    float_model: str = ""
+    data: str = ""
+
+    def open(self) -> Session:
+        floats = _at_home(self.float_model) if self.float_model else None
+        images = kept_images(str(_at_home(self.data))) if self.data else None
+        return session_for(open_pair(_at_home(self.model), floats), images)
+
+
+@dataclass(frozen=True)
+class Place:
+    """`given` None is what the command opened, `selection` None where a page begins."""
+
+    given: Given | None = None
+    selection: Selection | None = None
+    tab: str = TABS[0]
+
+    @classmethod
+    def from_query(cls, query: Mapping[str, Any]) -> "Place":
+        """What cannot be meant is left out: an address may have been typed."""
+        told = {key: _last(value) for key, value in query.items()}
+        model, tab = told.get("model", ""), told.get("tab", "")
+        selection = Selection(told.get("layer") or None, told.get("tensor") or None)
+        return cls(
+            given=Given(model, told.get("float", ""), told.get("data", "")) if model else None,
+            selection=None if selection == Selection(None, None) else selection,
+            tab=tab if tab in TABS else TABS[0],
+        )
+
+    def to_query(self, network: Network) -> dict[str, str]:
+        """Every key of ours; what is empty does not stand in the address."""
+        given = self.given or Given("")
+        chosen = self.selection or first_selection(network)
+        usual = chosen == first_selection(network)
+        named = {"layer": "", "tensor": ""} if usual else chosen.to_dict()
+        if chosen == fitting(Selection(chosen.layer, None), network):
+            named["tensor"] = ""
+        tab = "" if self.tab == TABS[0] else self.tab
+        files = {"model": given.model, "float": given.float_model, "data": given.data}
+        return {**files, **named, "tab": tab}
+
+    def selection_in(self, network: Network) -> Selection:
+        return fitting(self.selection, network) if self.selection else first_selection(network)
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """What a page begins with. `home` is what the command was given; `error` a line to show."""
+
+    session: Session
+    place: Place
+    home: Given
+    error: str = ""
+
+
+def begin_at(arguments: Mapping[str, Any], query: Mapping[str, Any]) -> Beginning:
+    """What the address asks for, else what the command does, else the default, with a line."""
+    home = Given(
+        arguments.get("model") or DEFAULT_MODEL,
+        arguments.get("float") or "",
+        arguments.get("data") or "",
+    )
+    place, error = Place.from_query(query), ""
+    for given in (place.given, home):
+        try:
+            if given is not None:
+                shown = replace(place, given=None if given == home else given)
+                return Beginning(given.open(), shown, home, error)
+        except QuantscopeError as found:
+            error = error or str(found)
+    return Beginning(Given().open(), replace(place, given=Given()), home, error)
+
+
+def _at_home(path: str) -> Path:
+    """With ~ as a shell has it."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise BadConfigError(f"{path} is in no known home folder; give the whole path") from None
+
+
+def _last(value: Any) -> str:
+    """Of a key that stands in the address more than once."""
+    return str(value[-1] if isinstance(value, list) and value else value or "")
