@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import marimo as mo
 
 from quantscope.app.edits import Edits
+from quantscope.app.place import Given
 from quantscope.app.widgets.recipes import Recipes
 from quantscope.edit import Recipe, describe, guided_recipes, replay
 from quantscope.errors import BadConfigError, QuantscopeError
@@ -91,7 +92,7 @@ class Keeping:
                 self._load(self._asked, other_model_ok=True)
             case "open" if self._asked is not None:
                 self._opening = True
-                self.bench.page.open(self._asked.base_model)
+                self.bench.page.open(Given(self._asked.base_model))
 
     def _read(self, name: str, text: str) -> None:
         try:
