@@ -9,8 +9,9 @@ READY := $(VENV)/.ready
 play: setup
 	@$(BIN)/quantscope play
 
+# Side by side, a file of tests a process; a single file is run by pytest alone.
 test: setup browser lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 test-slow: setup browser
 	$(BIN)/python -m pytest -m slow
