@@ -69,9 +69,10 @@ def _points(tensor: TensorComparison, medians: dict[tuple[str, int], float]) -> 
     if tensor.role == "bias" and local is not None and local > _POOR_BIAS:
         stands_out = False  # 32 bits: what is left is far below any other error
     if stands_out and normal is not None and local is not None:
+        less = round(normal, 1) - round(local, 1)  # of the numbers as they are shown
         yield (
             f"its own quantizer leaves {local:.1f} dB where {normal:.1f} dB is usual for the "
-            f"{tensor.bits}-bit {_plural(tensor.role)} of this model, {normal - local:.1f} dB less"
+            f"{tensor.bits}-bit {_plural(tensor.role)} of this model, {less:.1f} dB less"
         )
     for fraction, end in (
         (tensor.clipped_low_fraction, "low"),
