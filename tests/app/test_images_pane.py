@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 from quantscope.app.opened import open_pair
 from quantscope.app.panes.image_maps import why_no_maps
-from quantscope.app.panes.images import filters, prediction_html
+from quantscope.app.panes.images import filters, prediction_html, probabilities
 from quantscope.app.selection import Selection
 from quantscope.app.session import Accuracies, Session
 from quantscope.data import load_sample
@@ -94,6 +95,16 @@ def test_a_float_model_alone_has_its_own_mistakes_and_no_flips(found: Accuracies
     assert "flipped" not in counted
     columns = re.findall(r'data-testid="prediction-(\w+)"', prediction_html(alone, 0))
     assert columns == ["float"]
+
+
+def test_scores_that_are_probabilities_are_shown_as_they_are(found: Accuracies) -> None:
+    assert found.float_ is not None
+    shares = np.apply_along_axis(softmax, 1, found.float_.scores)
+    steps = np.rint(shares * 256) / 256  # as a quantized softmax gives them
+    ends = replace(found.float_, scores=steps.astype(np.float32))
+    assert np.abs(steps.sum(axis=1) - 1).max() > 1e-3
+    assert np.array_equal(probabilities(ends, 7), steps[7])
+    assert np.allclose(probabilities(found.float_, 7), shares[7])
 
 
 def test_why_there_are_no_feature_maps_is_said(quantized: Callable[..., Path]) -> None:

@@ -174,3 +174,28 @@ def test_title_and_note_become_text() -> None:
     picture = picture_of(figure)
     assert (picture.title, picture.caption) == ("What it is", "what to know")
     assert picture.src.startswith("data:image/png;base64,")
+
+
+def test_a_program_finds_its_float_weights_and_is_compared_with_them(
+    resnet8_program: Path, tmp_path: Path
+) -> None:
+    bundled = bundled_models()
+    found = open_pair(resnet8_program)
+    assert (found.float_path, found.no_float) == (bundled["resnet8"], None)
+    assert found.compared_with == bundled["resnet8-torch"]
+    assert open_pair(resnet8_program, "resnet8").compared_with == bundled["resnet8-torch"]
+    weights = tmp_path / "mine.safetensors"
+    weights.write_bytes(bundled["resnet8-torch"].read_bytes())
+    given = open_pair(resnet8_program, weights)
+    assert given.float_path is not None
+    assert (given.float_path.name, given.compared_with) == ("mine.onnx", weights)
+    session = Session(found)
+    images = session.sample.take(20)
+    list(session.measure(images))
+    list(session.compare(images))
+    list(session.count_values(images))
+    assert session.failures == {}
+    assert session.comparison is not None
+    expected = compare(resnet8_program, images)
+    sqnr = {row.name: row.sqnr_db for row in expected.tensors}
+    assert {row.name: row.sqnr_db for row in session.comparison.tensors} == sqnr

@@ -111,6 +111,7 @@ def test_a_pytorch_program_says_what_is_for_onnx_only(
     found = show_residuals(alone, first).text
     assert found.count("<section") == 3
     with_float = open_pair(program, random_resnet8)
+    assert Session(with_float).not_compared == "needs the float model as .pt2 or .safetensors"
     layers = with_float.network.layers
     written = next(x for x in layers if any(o.quant for o in x.outputs))
     assert not why_no_maps(Session(with_float), select_layer(written))

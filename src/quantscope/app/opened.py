@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from quantscope.app.floats import floats_of
 from quantscope.app.memo import Memo
 from quantscope.data import ImageSet, load
 from quantscope.errors import BadModelError, QuantscopeError
 from quantscope.model import Network, Pairing, pair, read_network
-from quantscope.run.counterpart import known_float_model
 from quantscope.run.sessions import Execution
 from quantscope.zoo import bundled_models, find_model
 
@@ -30,6 +30,13 @@ class Opened:
     float_network: Network | None
     pairing: Pairing | None
     no_float: str | None
+    float_program: Path | None = None
+    """Of a PT2E program: the float model as PyTorch has it."""
+
+    @property
+    def compared_with(self) -> Path | None:
+        """The float model in the quantized one's own kind; only those run side by side."""
+        return self.float_program if self.network.format == "pt2e" else self.float_path
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -89,7 +96,7 @@ def _open(path: Path, given: Path | None) -> Opened:
                 f"as its float model"
             )
         return Opened(path, network, None, None, None, None)
-    float_path = known_float_model(network, given)
+    float_path, float_program = floats_of(network, given)
     if float_path is None:
         why = (
             f"{path.name} does not say which float model it was made from; "
@@ -107,7 +114,7 @@ def _open(path: Path, given: Path | None) -> Opened:
             f"{float_path.name} and {path.name} have no output in common; "
             f"give the float model that {path.name} was made from"
         )
-    return Opened(path, network, float_path, float_network, pairing, None)
+    return Opened(path, network, float_path, float_network, pairing, None, float_program)
 
 
 def _existing(model: str | Path) -> Path:

@@ -162,7 +162,7 @@ class Session:
 
     def compare(self, images: ImageSet, progress: Progress = silent) -> Iterator[None]:
         """Compare tensor by tensor; yields when it is there, or has failed."""
-        if self.opened.float_path is None:
+        if self.opened.compared_with is None:
             return
         count = len(images)
         self._sets[count] = images
@@ -170,7 +170,7 @@ class Session:
             "comparison",
             count,
             lambda: compare(
-                self.opened.path, images, float_model=self.opened.float_path, progress=progress
+                self.opened.path, images, float_model=self.opened.compared_with, progress=progress
             ),
             progress,
         )
@@ -185,7 +185,7 @@ class Session:
             lambda: histograms(
                 self.opened.path,
                 images,
-                float_model=self.opened.float_path,
+                float_model=self.opened.compared_with,
                 progress=_as(_DOING["histograms"], progress),
             ),
             progress,
@@ -219,7 +219,7 @@ class Session:
         pairing = self.opened.pairing
         pair = pairing.by_name.get(weight.name) if pairing else None
         key = ("weight histogram", weight.name)
-        return self.result(key, lambda: weight_histogram(weight, pair, self.opened.no_float))
+        return self.result(key, lambda: weight_histogram(weight, pair, self._no_floats))
 
     @cached_property
     def full(self) -> ImageSet:
@@ -236,7 +236,13 @@ class Session:
         """Why there is no comparison, in few words: the page's head has them all."""
         if self.opened.no_float:
             return "needs the float model"
+        if self.opened.compared_with is None:
+            return "needs the float model as .pt2 or .safetensors"
         return "not measured" if "images" in self.failures else self.failures.get("comparison", "")
+
+    @property
+    def _no_floats(self) -> str | None:
+        return "the float model is not known" if self.opened.no_float else None
 
     @property
     def _runs(self) -> tuple[Of, ...]:

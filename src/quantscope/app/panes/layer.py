@@ -226,7 +226,7 @@ def _error(
     comparison = session.comparison
     if comparison is None:
         why = session.not_compared
-        said = f"Its error is not known: {why}." if why else "Its error is being measured…"
+        said = f"Its error is not known ({why})." if why else "Its error is being measured…"
         return line(said, kind="qs-faint")
     row = session.compared(selection.tensor)
     if row is None:

@@ -65,7 +65,7 @@ def _weights(session: Session, weight: QuantTensor, theme: ThemeName) -> Iterato
     opened = session.opened
     yield Wanted(
         ("weights", weight.name, theme),
-        f"{weight.name}: float, int8 and uint8",
+        f"{weight.name}: {'its integers' if opened.no_float else 'float, int8 and uint8'}",
         lambda: weight_histograms(session.weight_histogram(weight), theme=theme),
         width=8.4,
         height=2.6,
