@@ -123,6 +123,18 @@ def test_layers_have_attributes_and_costs_as_onnx_counts_them(by_hand: Path) -> 
     assert conv.live_bytes == 2 * 3 * 7 * 9 + 2 * 6 * 5 * 5
 
 
+def test_names_are_plain_strings(by_hand: Path) -> None:
+    """A kind of string of one's own is no string for who sends it to a browser."""
+    network = read_network(by_hand)
+    operands = (*network.inputs, *network.outputs)
+    names = [n for x in network.layers for o in (*x.inputs, *x.outputs) for n in (x.name, o.name)]
+    names += [o.name for o in operands] + [o.source for o in operands if o.source]
+    for tensor in network.tensors:
+        names += [tensor.name, *tensor.integer_names, *tensor.dequantized_names]
+        names += [n for n in (tensor.float_name, tensor.producer) if n]
+    assert {type(name) for name in names} == {str}
+
+
 def test_a_range_narrower_than_the_type_is_noted(by_hand: Path) -> None:
     notes = read_network(by_hand).notes
     assert any("Only -127..127 of int8 are used for" in note for note in notes)

@@ -1,6 +1,7 @@
 """PyTorch files are classified as torch itself does it, and refused in one line."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,19 @@ def pt2e(random_weights: Weights, tmp_path_factory: pytest.TempPathFactory) -> P
     config = PtqConfig(framework="torch", calibration_images=4)
     quantize_torch(folder / "float.safetensors", folder / "q.pt2", config)
     return folder / "q.pt2"
+
+
+def test_programs_are_opened_and_run_in_several_threads_at_a_time(pt2e: Path) -> None:
+    """As the playground does it; torch's own loader is for one at a time."""
+    sample, threads = load_sample().take(150), torch.get_num_threads()
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: evaluate(pt2e, sample, batch=150).scores, range(8)))
+    with torch.inference_mode():
+        module = torch.export.load(pt2e).module()
+        expected = torch.cat([module(part) for part in images(150).split(64)]).numpy()
+    for scores in found:
+        np.testing.assert_array_equal(scores, expected)
+    assert torch.get_num_threads() == threads
 
 
 def test_a_quantized_program_gives_what_torch_gives(pt2e: Path) -> None:

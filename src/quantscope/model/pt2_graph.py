@@ -12,7 +12,7 @@ from quantscope.model.torch_file import Pt2File
 
 
 class Ref(str):
-    """The name of a value, as an argument."""
+    """The name of a value, as an argument; elsewhere names are plain strings."""
 
     __slots__ = ()
 
@@ -35,7 +35,7 @@ class ProgramNode:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        return tuple(_refs(list(self.arguments.values())))
+        return tuple(map(str, _refs(list(self.arguments.values()))))
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def _modules(stack: str) -> Iterator[tuple[str, str]]:
 def _names(argument: Any) -> tuple[str, ...]:
     """The tensors in an argument; numbers that a program takes or gives are left out."""
     value = _value(argument)
-    return tuple(_refs(value if isinstance(value, list) else [value]))
+    return tuple(map(str, _refs(value if isinstance(value, list) else [value])))
 
 
 def _refs(values: list[Any]) -> Iterator[Ref]:

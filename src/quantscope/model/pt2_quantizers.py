@@ -52,16 +52,16 @@ def find_quantizers(file: Pt2File, graph: ProgramGraph) -> Quantizers:
         namespace, operator, *_ = node.op.split(".")
         if namespace != "quantized_decomposed" or operator not in (*_QUANTIZE, *_DEQUANTIZE):
             continue
-        source = node.arguments.get("input")
+        given = node.arguments.get("input")
         try:
             params = _params(file, graph, node)
         except BadConfigError as error:
             raise BadModelError(f"{file.path.name}, {node.name}: {error}") from None
         if len(node.outputs) != 1:
             raise BadModelError(f"{file.path.name}, {node.name}: a quantizer gives one tensor")
-        if params is None or not isinstance(source, Ref):
+        if params is None or not isinstance(given, Ref):
             continue
-        (output,) = node.outputs
+        (output,), source = node.outputs, str(given)
         found.absorbed.add(node.name)
         found.origins[output] = found.origins.get(source, source)
         if operator in _QUANTIZE:

@@ -4,6 +4,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import RLock
 from typing import TYPE_CHECKING
 
 from quantscope.errors import TORCH_INSTALL, BadModelError, MissingExtraError
@@ -24,6 +25,10 @@ def require_torch(what: str) -> None:
         ) from None
 
 
+ONE_AT_A_TIME = RLock()
+"""torch.export keeps what it is at in globals, for exporting and for loading."""
+
+
 def load_program(file: Pt2File) -> "ExportedProgram":
     """The program as torch has it, without example inputs and guards on them."""
     require_torch(f"run {file.path.name}")
@@ -31,7 +36,7 @@ def load_program(file: Pt2File) -> "ExportedProgram":
     import torch.ao.quantization.fx._decomposed  # registers the quantized_decomposed operators
 
     try:
-        with _quiet():
+        with ONE_AT_A_TIME, _quiet():
             return torch.export.load(file.for_loading())
     except Exception as error:  # whatever torch's loader meets in a damaged program
         raise BadModelError(
@@ -51,7 +56,7 @@ def load_torchscript(file: TorchScriptFile) -> "ScriptModule":
     ):
         engines.engine = "x86" if "x86" in usable else usable[-1]
     try:
-        with _quiet():
+        with ONE_AT_A_TIME, _quiet():
             _warn_of_quantized_tensors_once()
             module: ScriptModule = torch.jit.load(  # type: ignore[no-untyped-call]
                 file.for_loading(), map_location="cpu"

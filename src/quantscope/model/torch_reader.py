@@ -103,7 +103,7 @@ def _reads(found: _Found, node: ProgramNode, op_type: str) -> Iterator[Reading]:
     for place, value in node.arguments.items():
         for name in value if isinstance(value, list) else [value]:
             if isinstance(name, Ref) and name in found.graph.types:
-                yield _read(found, op_type, place, name)
+                yield _read(found, op_type, place, str(name))
 
 
 def _read(found: _Found, op_type: str, place: str, name: str) -> Reading:

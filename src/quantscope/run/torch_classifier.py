@@ -13,11 +13,18 @@ from quantscope.model.network import Network
 from quantscope.model.onnx_file import show_shape
 from quantscope.model.pt2_graph import ProgramGraph, TensorType, program_graph
 from quantscope.model.torch_file import Pt2File, open_pt2, torch_kind
-from quantscope.model.torch_program import first_line, load_program, load_torchscript
+from quantscope.model.torch_program import (
+    ONE_AT_A_TIME,
+    first_line,
+    load_program,
+    load_torchscript,
+)
 from quantscope.model.torchscript_file import TorchScriptFile, open_torchscript
 from quantscope.model.torchscript_reader import network_of
 from quantscope.run.classifier import Classifier
+from quantscope.run.in_order import cores, side_by_side
 from quantscope.run.sessions import Execution
+from quantscope.run.torch_threads import one_thread_each
 from quantscope.zoo import build_torch, read_safetensors
 
 if TYPE_CHECKING:
@@ -28,6 +35,7 @@ if TYPE_CHECKING:
 Batch = NDArray[np.generic]
 Scores = NDArray[np.floating]
 
+_PIECE = 64
 _SEE_THROUGH = ("quantize_per_tensor", "dequantize_per_tensor", "view", "flatten", "_to_copy")
 
 
@@ -77,7 +85,7 @@ def _open_weights(path: Path) -> Classifier:
         input_shape=(3, 32, 32),
         input_dtype=np.dtype(np.float32),
         gives_probabilities=False,
-        run=_runner(module, path.name),
+        run=_in_pieces(_runner(module, path.name)),
         provenance={"torch": torch.__version__},
     )
 
@@ -98,7 +106,8 @@ def program_classifier(
     name = file.path.name
     images = _image_input(graph, name)
     batch, *shape = images.shape
-    run = _runner(program.module(), name)
+    with ONE_AT_A_TIME:
+        run = _runner(program.module(), name)
     return Classifier(
         name=name,
         digest=file.digest,
@@ -106,7 +115,11 @@ def program_classifier(
         input_shape=tuple(dim if isinstance(dim, int) else None for dim in shape),
         input_dtype=np.dtype(images.dtype),
         gives_probabilities=_ends_in_softmax(graph),
-        run=run if isinstance(batch, int) else _within(graph.limits.get(str(batch)), run),
+        run=(
+            run
+            if isinstance(batch, int)
+            else _in_pieces(_within(graph.limits.get(str(batch)), run))
+        ),
         fixed_batch=batch if isinstance(batch, int) else None,
         provenance={
             "torch": torch.__version__,
@@ -210,6 +223,20 @@ def _within(
         return np.concatenate(parts)
 
     return run_within
+
+
+def _in_pieces(run: Callable[[Batch], Scores]) -> Callable[[Batch], Scores]:
+    """A batch in pieces, one a core: threads that share each short operator mostly wait."""
+
+    def run_in_pieces(images: Batch) -> Scores:
+        if len(images) <= _PIECE:
+            return run(images)
+        pieces = [images[start : start + _PIECE] for start in range(0, len(images), _PIECE)]
+        with one_thread_each(cores()):
+            found = [scores for _, scores in side_by_side(run, pieces, threads=cores())]
+        return np.concatenate(found)
+
+    return run_in_pieces
 
 
 def _runner(module: "Callable[[torch.Tensor], Any]", model: str) -> Callable[[Batch], Scores]:

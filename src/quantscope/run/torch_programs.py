@@ -21,7 +21,7 @@ from quantscope.errors import BadModelError
 from quantscope.model import Network
 from quantscope.model.pt2_graph import program_graph
 from quantscope.model.torch_file import open_pt2, torch_kind
-from quantscope.model.torch_program import first_line, load_program
+from quantscope.model.torch_program import ONE_AT_A_TIME, first_line, load_program
 from quantscope.model.torch_reader import read_pt2
 from quantscope.run.capture import input_batches
 from quantscope.run.classifier import Classifier
@@ -94,7 +94,7 @@ def save_resnet8(weights: Path, output: Path) -> None:
     module = build_torch(read_safetensors(weights))
     import torch
 
-    with quiet_torch(), torch.no_grad():
+    with ONE_AT_A_TIME, quiet_torch(), torch.no_grad():
         # With an example batch of 1 export would fix the batch at 1.
         batch = torch.export.Dim("batch", min=1, max=1 << 20)
         example = (torch.zeros(2, 3, 32, 32),)
