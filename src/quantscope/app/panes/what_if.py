@@ -11,7 +11,7 @@ from quantscope.app.panes.what_if_answers import Answer, Way
 from quantscope.app.selection import select_tensor
 from quantscope.app.session import Session
 from quantscope.app.words import word
-from quantscope.edit import Applied, Change
+from quantscope.edit import AnyApplied, Change
 from quantscope.report.network_text import spread_text
 from quantscope.run import Evaluation, PairedDelta
 from quantscope.run.whatif import Effect
@@ -36,8 +36,8 @@ def show(bench: "Bench") -> mo.Html:
         f"{view['hist']}{view['params']}{view['switches']}</div>"
         f'<div class="qs-card qs-keeping"><h3>Recipes</h3>{view["recipes"]}'
         f'<div class="qs-saving">{_saving(bench)}</div></div></div>'
-        f'<div class="qs-side">{view["way"]}{view["effect"]}{view["full"]}{view["flips"]}'
-        f"{view['said']}</div></div>"
+        f'<div class="qs-side">{view["way"]}{_only_way(bench.session)}{view["effect"]}'
+        f"{view['full']}{view['flips']}{view['said']}</div></div>"
     )
 
 
@@ -45,8 +45,19 @@ def _saving(bench: "Bench") -> str:
     path = bench.session.opened.path
     if path.stat().st_size <= _LARGEST_DOWNLOAD:
         return f"{bench.save_recipe}{bench.save_model}"
-    how = f"quantscope whatif {path.name} --recipe RECIPE.json -o OUT.onnx"
+    how = f"quantscope whatif {path.name} --recipe RECIPE.json -o OUT{bench.editor.suffix}"
     return f"{bench.save_recipe}{line(f'Too large to download; write it with: {how}')}"
+
+
+def _only_way(session: Session) -> str:
+    """A program has no other execution, so there is nothing to choose."""
+    if session.opened.network.format != "pt2e":
+        return ""
+    text = (
+        "A PT2E program is run by PyTorch as it states itself; kernels of this CPU are those of "
+        "ONNX models"
+    )
+    return f'<p class="qs-line qs-faint" data-testid="only-way">{text}.</p>'
 
 
 def why_not(session: Session) -> str:
@@ -60,14 +71,8 @@ def why_not(session: Session) -> str:
     if opened.network.format == "torchscript":
         return (
             f"{opened.path.name} is a TorchScript archive, whose parameters are sealed in its "
-            f"operators, so they cannot be changed here. Quantize the float model to ONNX to try "
-            f"edits on it."
-        )
-    if opened.network.format == "pt2e":
-        return (
-            f"{opened.path.name} is a PT2E program, and edits are made to ONNX models here. The "
-            f"same quantization as ONNX is written by: quantscope quantize FLOAT.safetensors "
-            f"-o OUT.pt2 --framework torch --onnx OUT.onnx; open OUT.onnx."
+            f"operators, so they cannot be changed here. Quantize the float model to ONNX or to a "
+            f"PT2E program to try edits on it."
         )
     return ""
 
@@ -161,7 +166,7 @@ def _number(label: str, found: Evaluation, against: PairedDelta | None, title: s
     )
 
 
-def _changes(session: Session, applied: Applied) -> str:
+def _changes(session: Session, applied: AnyApplied) -> str:
     """Everything in the model that is not what it was, folded away."""
     tensors = {t.name: t for t in session.opened.network.tensors}
     rows = []

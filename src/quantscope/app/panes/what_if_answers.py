@@ -13,7 +13,7 @@ from quantscope.app.edits import Edits
 from quantscope.app.memo import Memo
 from quantscope.app.session import Session
 from quantscope.data import ImageSet
-from quantscope.edit import Editor
+from quantscope.edit import AnyEditor, open_editor
 from quantscope.errors import QuantscopeError, StoppedError
 from quantscope.progress import Progress
 from quantscope.run.sessions import Execution
@@ -21,6 +21,8 @@ from quantscope.run.whatif import DownstreamSqnr, Effect, KernelChange, WhatIf
 
 _SECONDS_OF_REST = 0.25
 _MOST_TOOLS = 8
+_KEPT_BYTES = 128 << 20
+"""For each way to run a model: all that quick answers of a ResNet8 start from, and more."""
 
 _tools: WeakKeyDictionary[Session, Memo] = WeakKeyDictionary()
 _lock = Lock()
@@ -77,18 +79,17 @@ def _open(session: Session, way: Way, images: ImageSet) -> WhatIf:
     return WhatIf(
         session.opened.path,
         images,
-        float_model=session.opened.float_path,
+        float_model=session.opened.compared_with,
         execution=way.execution,
         int8_kernels=way.int8_kernels,
+        kept_bytes_limit=_KEPT_BYTES,
     )
 
 
-def editor_of(session: Session) -> Editor:
+def editor_of(session: Session) -> AnyEditor:
     """Opened when it is first needed, and shared by all pages of this pair."""
     opened = session.opened
-    return tools_of(session).get(
-        "editor", lambda: Editor(opened.path, float_model=opened.float_path)
-    )
+    return tools_of(session).get("editor", lambda: open_editor(opened.path, opened.compared_with))
 
 
 def tools_of(session: Session) -> Memo:

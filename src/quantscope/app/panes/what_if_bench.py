@@ -30,7 +30,7 @@ from quantscope.app.widgets.live import Live
 from quantscope.app.widgets.qparam import QParam
 from quantscope.app.widgets.switches import Switches
 from quantscope.app.worker import Worker
-from quantscope.edit import Applied, Editor
+from quantscope.edit import AnyApplied, AnyEditor
 from quantscope.edit.edits import EditedRole
 from quantscope.errors import BadConfigError, QuantscopeError
 from quantscope.progress import Progress
@@ -56,7 +56,7 @@ class Bench:
         self.worker = Worker(self.full, lambda: None)
         self.answers = Answers(self._publish)
         self.keeping = Keeping(self)
-        self._applied: Applied | None = None
+        self._applied: AnyApplied | None = None
         self._seen = 0
         self._refused = ("", "")
         # Findings arrive in threads of their own, gestures in the kernel's.
@@ -70,7 +70,7 @@ class Bench:
         return self.page.session
 
     @property
-    def editor(self) -> Editor:
+    def editor(self) -> AnyEditor:
         return editor_of(self.session)
 
     @property
@@ -81,7 +81,7 @@ class Bench:
         return Way()
 
     @property
-    def applied(self) -> Applied:
+    def applied(self) -> AnyApplied:
         """The model with the edits in force."""
         if self._applied is None or self._applied.edits != self.page.edits:
             self._applied = self.editor.apply(self.page.edits)

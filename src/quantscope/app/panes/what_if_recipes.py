@@ -44,7 +44,7 @@ class Keeping:
             ),
             mo.download(
                 self._model,
-                filename=lambda: f"{self._stem()}-edited.onnx",
+                filename=lambda: f"{self._stem()}-edited{self.bench.editor.suffix}",
                 mimetype="application/octet-stream",
                 label="download the edited model",
             ),
@@ -109,12 +109,12 @@ class Keeping:
         try:
             applied, skipped = replay(recipe, bench.editor, other_model_ok=other_model_ok)
         except QuantscopeError as error:
-            self._refuse(recipe, str(error))
+            self._refuse(recipe, str(error), tried=other_model_ok)
             return
         refusal = bench.put(applied.edits)
         bench.refresh()
         if refusal:
-            self._refuse(recipe, refusal)
+            self._refuse(recipe, refusal, tried=other_model_ok)
             return
         self._loaded = applied.edits
         lines = [f"Left out: {describe(edit)}. {why}" for edit, why in skipped]
@@ -127,11 +127,12 @@ class Keeping:
             if not key:
                 self.widget.note = recipe.note
 
-    def _refuse(self, recipe: Recipe, why: str) -> None:
+    def _refuse(self, recipe: Recipe, why: str, *, tried: bool) -> None:
+        """`tried`: to apply what fits another model, so that is not offered again."""
         bench = self.bench
         other = recipe.base_digest != bench.editor.file.digest
         model = recipe.base_model if other and recipe.base_model in bundled_models() else ""
-        self._say(refused=why, fits=other, model=model)
+        self._say(refused=why, fits=other and not tried, model=model)
 
     def _say(
         self,
