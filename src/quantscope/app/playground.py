@@ -212,9 +212,9 @@ def pane_residuals(get_edits, get_numbers, get_selection, get_tab, get_theme, mo
 
 
 @app.cell
-def pane_trace(get_model, get_tab, mo, page):
+def pane_trace(get_edits, get_model, get_tab, mo, page):
     mo.stop(get_tab() != "Trace")
-    get_model()
+    get_edits(), get_model()
     page.tracer.show()
     return
 

@@ -30,6 +30,13 @@ _CHOICES = [
     {"key": "edited", "label": "edited", "word": ""},
     {"key": "original", "label": "as it was opened", "word": ""},
 ]
+_EXECUTIONS = {
+    " cannot be seen in runtime execution:": " cannot be seen:",
+    "reference execution": "its arithmetic",
+    "runtime execution": "this CPU's kernels",
+    "differ from reference": "differ from its arithmetic",
+    "the runtime's integer": "their integer",
+}
 _HOW = "Click a value or use the arrow keys. Layers are selected on the left, images under Images."
 
 
@@ -52,9 +59,9 @@ class Tracer:
         if why:
             return mo.Html(f'<div class="qs-card" data-testid="no-trace">{line(why)}</div>')
         self.refresh()
+        which = f'<div class="qs-traced">{self.views["choice"]}{self.views["which"]}</div>'
         return mo.Html(
-            '<div class="qs-trace" data-testid="trace">'
-            f'<div class="qs-traced">{self.views["choice"]}{self.views["which"]}</div>'
+            f'<div class="qs-trace" data-testid="trace">{which if self.page.edited else ""}'
             f'<div class="qs-card">{self.views["map"]}{line(_HOW, kind="qs-faint")}</div>'
             f"{self.views['text']}</div>"
         )
@@ -205,9 +212,9 @@ def trace_html(trace: Trace, *, edited: bool = False) -> str:
     """The formula with its numbers, the parameters that count, and the terms."""
     mark = '<span class="qs-edited">edited</span>' if edited else ""
     rows = [
-        f"<dt>{safe(what)}</dt><dd>{safe(value.replace('   ', ' · '))}</dd>"
+        f"<dt>{safe(_worded(what))}</dt><dd>{safe(_worded(value.replace('   ', ' · ')))}</dd>"
         if value
-        else f'<p class="qs-line">{safe(what)}</p>'
+        else f'<p class="qs-line">{safe(_worded(what))}</p>'
         for what, value in computation(trace)
     ]
     at = ", ".join(map(str, trace.at))
@@ -217,6 +224,13 @@ def trace_html(trace: Trace, *, edited: bool = False) -> str:
         f'{mark}</div><div class="qs-card"><dl class="qs-formula">{"".join(rows)}</dl></div>'
         f"{_parameters(trace)}{_terms(trace)}</div>"
     )
+
+
+def _worded(text: str) -> str:
+    """With the page's words for the executions."""
+    for ours, shown in _EXECUTIONS.items():
+        text = text.replace(ours, shown)
+    return text
 
 
 def _parameters(trace: Trace) -> str:
