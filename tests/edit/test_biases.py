@@ -154,6 +154,9 @@ def test_a_file_that_breaks_the_rule_is_put_right_by_the_edit_and_told(tmp_path:
         "The file's scale of y.bias is not that of x times that of y.weight, "
         "as integer kernels take it to be; it is now"
     )
+    kept = editor.apply([SetInteger("y.bias", (0,), 9)])
+    assert initializer(kept.proto, "b_scale") == np.float32(0.1)
+    assert not any("it is now" in note for note in kept.notes)
 
 
 def smallest_legal(editor: Editor, edit: SetScale) -> tuple[str, float]:

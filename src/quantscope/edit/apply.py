@@ -5,10 +5,11 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import onnx
 
 from quantscope.edit.applied import Applied, set_provenance
-from quantscope.edit.biases import is_derived
+from quantscope.edit.biases import is_derived, stored
 from quantscope.edit.changes import NOTHING_CHANGED, changes_of, clip_notes, warnings_of
 from quantscope.edit.clips import FoldedClip, folded_clips
 from quantscope.edit.edits import Edit
@@ -47,9 +48,9 @@ class Editor:
             )
         self.file = file
         self.network: Network = read_onnx(file)
-        stored = file.load_proto()
-        proto = stored if file.format == "qdq" else lift_to_qdq(stored)
-        self.lifted = list(proto.graph.node) != list(stored.graph.node)
+        own = file.load_proto()
+        proto = own if file.format == "qdq" else lift_to_qdq(own)
+        self.lifted = list(proto.graph.node) != list(own.graph.node)
         self._opset = next(o.version for o in proto.opset_import if o.domain in DEFAULT_DOMAINS)
         graph = Graph(proto)
         # The file's format decides how its layers are named; lifted, they keep those names.
@@ -115,7 +116,10 @@ class Editor:
     def _bias_notes(self, outcome: Outcome) -> Iterator[str]:
         for bias in outcome.biases:
             site = bias.site
-            if bias.scale is not None and not is_derived(site, self._wiring):
+            scale, _ = stored(site, self._wiring)
+            if bias.scale is None or np.array_equal(bias.scale, scale):
+                continue
+            if not is_derived(site, self._wiring):
                 yield (
                     f"The file's scale of {site.name} is not that of {site.x} times that of "
                     f"{site.w}, as integer kernels take it to be; it is now"
