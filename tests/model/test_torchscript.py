@@ -5,6 +5,7 @@ import warnings
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import residuals
 from quantscope.model.reader import read_network
 from quantscope.model.torch_file import torch_kind
-from quantscope.run import evaluate, open_classifier
+from quantscope.run import WhatIf, evaluate, open_classifier
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -134,6 +135,12 @@ def test_an_archive_gives_what_torch_gives(kind: str, archives: dict[str, Path])
     np.testing.assert_array_equal(result.scores, expected.numpy())
     assert result.execution == "runtime"
     assert result.provenance["quantized engine"] == torch.backends.quantized.engine
+
+
+@pytest.mark.parametrize("execution", ["reference", "runtime"])
+def test_an_archive_is_not_edited(archives: dict[str, Path], execution: Any) -> None:
+    with pytest.raises(BadModelError, match=r"traced\.pt is a TorchScript archive, whose weights"):
+        WhatIf(archives["traced"], load_sample().take(3), execution=execution)
 
 
 def test_an_archive_has_no_reference_execution(archives: dict[str, Path]) -> None:

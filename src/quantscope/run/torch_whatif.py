@@ -8,6 +8,7 @@ from pathlib import Path
 
 from quantscope.data import ImageSet
 from quantscope.edit import AnyApplied, AppliedProgram, ProgramEditor
+from quantscope.model import Pairing
 from quantscope.progress import Progress
 from quantscope.run.capture import refuse_int8_kernels
 from quantscope.run.classifier import Classifier
@@ -15,7 +16,7 @@ from quantscope.run.evaluate import Evaluation, classify
 from quantscope.run.suffix import Scores
 from quantscope.run.torch_classifier import refuse_runtime
 from quantscope.run.torch_programs import Program, opened_program
-from quantscope.run.torch_whatif_sqnr import ProgramSqnr
+from quantscope.run.torch_whatif_sqnr import ProgramSqnr, float_side
 from quantscope.run.whatif_bench import Facts, Way
 from quantscope.run.whatif_downstream import DownstreamSqnr
 from quantscope.run.whatif_kernels import KernelChange
@@ -33,7 +34,7 @@ def open_edited(applied: AppliedProgram) -> Program:
 
 
 class ProgramBackend:
-    """The unedited program, and the edited one that was asked about last."""
+    """The unedited program, the float one, and the edited one that was asked about last."""
 
     def __init__(self, editor: ProgramEditor, way: Way) -> None:
         path = editor.file.path
@@ -47,6 +48,10 @@ class ProgramBackend:
 
     def runner(self, images: ImageSet) -> "ProgramRunner":
         return ProgramRunner(self, images)
+
+    @cached_property
+    def floats(self) -> tuple[Program, Pairing]:
+        return float_side(self.base, self.editor.float_path)
 
     def edited(self, applied: AppliedProgram) -> Program:
         if self._last is None or self._last[0].content != applied.content:
@@ -91,7 +96,7 @@ class ProgramRunner:
     @cached_property
     def _sqnr(self) -> ProgramSqnr:
         backend = self._backend
-        return ProgramSqnr(backend.base, backend.editor.float_path, backend.way, self._images)
+        return ProgramSqnr(backend.base, *backend.floats, backend.way, self._images)
 
     def _scores(self, classifier: Classifier, progress: Progress) -> Scores:
         scores = classify(

@@ -27,11 +27,22 @@ Digests = Mapping[str, str]
 """Of every value of a program: equal where it is the same function of the images."""
 
 
-class ProgramSqnr:
-    """For one set of images; the float program is loaded once. For one thread at a time."""
+def float_side(base: Program, float_path: Path | None) -> tuple[Program, Pairing]:
+    """The float program, loaded, and what of `base` stands for what of it."""
+    path = float_program_of(base.network, float_path)
+    # Its file may be gone afterwards; what is run and measured is in memory.
+    with opened_program(path) as floats:
+        return floats, fitting_pairing(floats, base)
 
-    def __init__(self, base: Program, float_path: Path | None, way: Way, images: ImageSet) -> None:
-        self._base, self._float_path, self._way, self._images = base, float_path, way, images
+
+class ProgramSqnr:
+    """For one set of images. For one thread at a time."""
+
+    def __init__(
+        self, base: Program, floats: Program, pairing: Pairing, way: Way, images: ImageSet
+    ) -> None:
+        self._base, self._floats, self._pairing = base, floats, pairing
+        self._way, self._images = way, images
         self._before: Comparison | None = None
 
     def read(
@@ -49,21 +60,6 @@ class ProgramSqnr:
         facts = {field.name: getattr(after, field.name) for field in fields(Comparison)}
         facts |= {"model": evaluation.model, "digest": evaluation.digest}
         return DownstreamSqnr(**facts, before=before, downstream=downstream)
-
-    @cached_property
-    def _opened(self) -> tuple[Program, Pairing]:
-        path = float_program_of(self._base.network, self._float_path)
-        # Its file may be gone afterwards; what is run and measured is in memory.
-        with opened_program(path) as floats:
-            return floats, fitting_pairing(floats, self._base)
-
-    @property
-    def _floats(self) -> Program:
-        return self._opened[0]
-
-    @property
-    def _pairing(self) -> Pairing:
-        return self._opened[1]
 
     @cached_property
     def _digests(self) -> Digests:
