@@ -87,6 +87,12 @@ def test_own_images_are_measured_on_the_page(open_page: Callable[..., Page], fol
         page.get_by_test_id("tab-Images").click()
         expect(page.get_by_test_id("image-filter").locator("option").last).to_contain_text("cow")
         expect(page.get_by_test_id("thumbnail").first.locator("img")).to_be_visible()
+        page.get_by_test_id("tab-What if").click()
+        more = page.get_by_test_id("what-if").get_by_test_id("job-start")
+        expect(more).to_have_text("on 400 images")
+        more.click()
+        expect(page.get_by_test_id("what-if")).to_contain_text("400 images, its arithmetic")
+        expect(more).to_be_hidden()
         page.get_by_test_id("tab-PTQ lab").click()
         expect(page.get_by_test_id("no-lab")).to_contain_text("not with images.npz")
         # The same form takes other files: what does not fit is one line, and the page goes on.

@@ -1,12 +1,17 @@
 """A person's gestures as edits: short lists that do what was last asked."""
 
+from dataclasses import replace
+
 import pytest
 
 from quantscope.app import edits as book
 from quantscope.app.opened import Opened, open_pair
+from quantscope.app.panes.what_if_answers import Answer, Way, joined
+from quantscope.app.session import Session
 from quantscope.arithmetic import QuantParams
 from quantscope.edit import Editor, Off, OffRole, On, SetRange, SetScale, SetZeroPoint
 from quantscope.model import QuantTensor
+from quantscope.run.whatif import WhatIf
 
 
 @pytest.fixture(scope="module")
@@ -128,3 +133,20 @@ def test_edits_outlive_the_page_by_model(opened: Opened) -> None:
     assert book.edits_of(other) == ()
     book.keep_edits(opened, ())
     assert book.edits_of(opened) == ()
+
+
+def test_the_second_half_of_a_quick_answer_does_not_take_better_numbers_back(
+    opened: Opened,
+) -> None:
+    session = Session(opened)
+    tool = WhatIf("resnet8-int8", session.sample.take(20), quick=10)
+    edits, way = (SetScale("stem.out", 0.2),), Way()
+    quick = Answer(session, edits, way, tool.quick_images, tool.answer(edits))
+    full = Answer(session, edits, way, tool.images, tool.answer(edits, full=True), settled=True)
+    second = replace(quick, after=tool.downstream_sqnr(edits), settled=True)
+    assert joined(None, quick) is quick
+    shown = joined(joined(quick, full), second)
+    assert (shown.images, shown.effect) == (full.images, full.effect)
+    assert shown.after is second.after
+    other = replace(quick, edits=())
+    assert joined(shown, other) is other

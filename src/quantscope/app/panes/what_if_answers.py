@@ -62,6 +62,30 @@ class Answer:
             return self.effect.to_dict()
 
 
+def joined(before: Answer | None, answer: Answer) -> Answer:
+    """A later answer to the same question: numbers of the most images, and all that is known.
+
+    The second half of a quick answer may come after numbers of more images were asked for.
+    """
+    if before is None or _question(before) != _question(answer) or answer.effect is None:
+        return answer
+    more = before if _count(before) > _count(answer) else answer
+    return replace(
+        more,
+        after=answer.after or before.after,
+        settled=before.settled or answer.settled,
+        error=answer.error,
+    )
+
+
+def _question(answer: Answer) -> tuple[Any, ...]:
+    return id(answer.session), answer.edits, answer.way
+
+
+def _count(answer: Answer) -> int:
+    return len(answer.images) if answer.images and answer.effect else 0
+
+
 class Asked:
     """A `WhatIf`, asked by one thread at a time."""
 

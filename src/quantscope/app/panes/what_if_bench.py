@@ -1,7 +1,6 @@
 """The What-if pane of one page: its widgets, and what a person's gestures do to the edits."""
 
 from collections.abc import Hashable, Iterator
-from dataclasses import replace
 from threading import RLock
 from typing import TYPE_CHECKING, Any, cast
 
@@ -10,7 +9,7 @@ import marimo as mo
 from quantscope.app import edits as gestures
 from quantscope.app.edits import Edits, History, edits_of
 from quantscope.app.panes import what_if, what_if_pictures
-from quantscope.app.panes.what_if_answers import Answer, Answers, Way, answer_on, editor_of
+from quantscope.app.panes.what_if_answers import Answer, Answers, Way, answer_on, editor_of, joined
 from quantscope.app.panes.what_if_flips import flip_groups
 from quantscope.app.panes.what_if_gestures import edits_after
 from quantscope.app.panes.what_if_recipes import Keeping
@@ -30,6 +29,7 @@ from quantscope.app.widgets.live import Live
 from quantscope.app.widgets.qparam import QParam
 from quantscope.app.widgets.switches import Switches
 from quantscope.app.worker import Worker
+from quantscope.data import ImageSet
 from quantscope.edit import AnyApplied, AnyEditor
 from quantscope.edit.edits import EditedRole
 from quantscope.errors import BadConfigError, QuantscopeError
@@ -196,7 +196,7 @@ class Bench:
     def _ask(self) -> None:
         if what_if.why_not(self.session):
             return
-        self.full.offer = f"on {len(self.session.sample):,} images"
+        self.full.offer = self._more_than(self.session.quick)
         self.flips.busy = self.effect.busy = True
         self.answers.ask(self.session, self.page.edits, self.way)
 
@@ -204,7 +204,7 @@ class Bench:
         """In the answering thread; while something moves, answers trail what is in force."""
         if answer.session is not self.session or answer.way != self.way:
             return
-        self.answer = answer
+        self.answer = answer = joined(self.answer, answer)
         is_latest = answer.edits == self.page.edits
         if answer.edits and self.page.edits:
             self.page.strip.numbers = what_if.strip_numbers(answer)
@@ -296,15 +296,21 @@ class Bench:
         elif message.get("do") == "start" and not self.full.running:
             self.worker.start(self._measure_all)
 
+    def _more_than(self, images: ImageSet) -> str:
+        """What the button offers next; empty where there are no more images."""
+        session = self.session
+        if len(images) < len(session.sample):
+            return f"on {len(session.sample):,} images"
+        more = session.full_count > len(images)
+        return f"on all {session.full_count:,} images" if more else ""
+
     def _measure_all(self, progress: Progress) -> Iterator[None]:
         """The whole sample; asked again, all test images."""
-        session, before = self.session, self.answer
-        has_sample = before is not None and before.images is session.sample
+        session, shown = self.session, self.answer
+        has_sample = shown is not None and shown.images is session.sample
         images = session.full if has_sample else session.sample
         found = answer_on(images, session, self.page.edits, self.way, progress)
-        if before is not None and (before.edits, before.way) == (found.edits, found.way):
-            found = replace(found, after=before.after)
         if found.edits == self.page.edits:
-            self.full.offer = "" if has_sample else "on all 10,000 images"
+            self.full.offer = self._more_than(images)
             self._publish(found)
         yield
