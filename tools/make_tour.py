@@ -80,8 +80,11 @@ def slider_moved(page: Page) -> None:
 
 
 def residuals(page: Page) -> None:
-    page.get_by_test_id("clear-edits").click()
-    expect(page.get_by_test_id("clear-edits")).to_be_hidden()
+    undo = page.get_by_test_id("undo")
+    while undo.is_visible():
+        undo.click()
+        page.wait_for_timeout(500)
+    expect(page.get_by_test_id("edits")).to_be_hidden()
     page.get_by_test_id("tab-Residuals").click()
     _drawn(page, "Branches of every sum")
 
