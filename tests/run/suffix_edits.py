@@ -75,9 +75,12 @@ def whole_run(
     execution: Execution,
     int8_kernels: bool | None = None,
     batch: int | None = None,
+    threads: int = 0,
 ) -> NDArray[Any]:
     """The scores of the exported file, as `evaluate` finds them."""
     path = folder / "edited.onnx"
     path.write_bytes(model.SerializeToString())
-    classifier = open_classifier(path, execution=execution, int8_kernels=int8_kernels)
+    classifier = open_classifier(
+        path, execution=execution, int8_kernels=int8_kernels, threads=threads
+    )
     return classify(classifier, images, batch=batch)

@@ -20,7 +20,7 @@ from quantscope.data import ImageSet
 from quantscope.errors import BadModelError
 from quantscope.progress import Progress, silent
 from quantscope.run.sessions import Execution
-from quantscope.run.suffix_graph import Digest, ValueGraph, frontier
+from quantscope.run.suffix_graph import Digest, ValueGraph, frontier, value_graph
 from quantscope.run.suffix_kept import Known
 from quantscope.run.suffix_open import executed_graph, input_facts
 from quantscope.run.suffix_part import PartRunner
@@ -75,6 +75,7 @@ class SuffixRunner:
         self.execution, self.int8_kernels, self.name = execution, int8_kernels, name
         self.parts = PartRunner(
             input_facts(base, execution, name),
+            value_graph(base),
             images,
             batch=batch,
             threads=threads,

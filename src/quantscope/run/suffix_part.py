@@ -1,8 +1,7 @@
 """Parts of graphs, run over one set of images.
 
-The batches are those of a whole run, for the order of a sum can depend on them; but a batch of many
-images is run in pieces, one a thread, which stay in the processor's cache. What is computed for an
-image does not depend on how many others there are, unless it is alone: no piece is of one image.
+The batches and the threads are those of a whole run, for the order of a sum can depend on them.
+Where it does not (`suffix_pieces`), a batch of many images is run in pieces, one a thread.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from quantscope.run.in_order import cores, side_by_side
 from quantscope.run.sessions import reason_of, session_of
 from quantscope.run.suffix_graph import ValueGraph, submodel
 from quantscope.run.suffix_kept import KeptValues, Size
+from quantscope.run.suffix_pieces import may_split
 
 Array = NDArray[Any]
 
@@ -67,6 +67,7 @@ class PartRunner:
     def __init__(
         self,
         facts: Classifier,
+        stated: ValueGraph,
         images: ImageSet,
         *,
         batch: int | None,
@@ -80,10 +81,26 @@ class PartRunner:
         self.images = images
         self.kept = KeptValues(kept_bytes)
         self._facts = facts
-        self._threads = threads or cores()
         whole = facts.fixed_batch or batch or facts.default_batch()
-        may_split = facts.fixed_batch is None and batch is None
-        self._pieces = tuple(_pieces(len(images), whole, _ROWS if may_split else whole))
+        in_pieces = (
+            facts.fixed_batch is None
+            and batch is None
+            and len(images) > _ROWS
+            and self._may_split(stated, whole, threads or cores())
+        )
+        self._side_by_side = (threads or cores()) if in_pieces else 1
+        self._session_threads = 1 if in_pieces else threads
+        self._pieces = tuple(_pieces(len(images), whole, _ROWS if in_pieces else whole))
+
+    def _may_split(self, stated: ValueGraph, whole: int, threads: int) -> bool:
+        sizes = {
+            min(whole, len(self.images) - start) for start in range(0, len(self.images), whole)
+        }
+
+        def run(names: Collection[str], start: int, end: int) -> dict[str, Array]:
+            return self._probed(stated, names, self.images.select(range(start, end)))[0]
+
+        return may_split(stated, run, batches=sizes, threads=threads)
 
     def stored(self, graph: ValueGraph) -> set[str]:
         """The graph's values that are kept."""
@@ -99,7 +116,7 @@ class PartRunner:
             kept=kept,
             from_images=graph.input in starts,
             executed=len(model.graph.node),
-            session=session_of(model, "reference", threads=1),
+            session=session_of(model, "reference", threads=self._session_threads),
         )
 
     def run(
@@ -118,7 +135,7 @@ class PartRunner:
         done = side_by_side(
             lambda batch: self._values(part.session, part.ends, {**batch[0][0], **batch[1]}),
             batches,
-            threads=self._threads,
+            threads=self._side_by_side,
         )
         for ((_, rows, count), _), values in done:
             for name, kept in found.items():
@@ -140,13 +157,19 @@ class PartRunner:
         """Of those of these values that can be given out as arrays, from a run of two images."""
         if not names:
             return {}
-        session = session_of(submodel(graph, {}, names), "reference", threads=1)
+        few = self.images.select(range(min(2, len(self.images))))
+        values, rows = self._probed(graph, names, few)
+        return {name: Size(-(-v.nbytes // rows), v.dtype) for name, v in values.items()}
+
+    def _probed(
+        self, graph: ValueGraph, names: Collection[str], few: ImageSet
+    ) -> tuple[dict[str, Array], int]:
+        """Those of these values that can be given out as arrays, and of how many rows."""
+        session = session_of(submodel(graph, {}, list(names)), "reference", threads=1)
         types = {value.name: value.type for value in session.get_outputs()}
         asked = [name for name in names if types[name] in _NUMPY_TYPES]
-        few = self.images.select(range(min(2, len(self.images))))
         rows, _ = next(input_batches(self._facts, few))
-        values = self._values(session, asked, {graph.input: rows})
-        return {name: Size(-(-v.nbytes // len(rows)), v.dtype) for name, v in values.items()}
+        return self._values(session, asked, {graph.input: rows}), len(rows)
 
     def _values(
         self, session: ort.InferenceSession, names: Sequence[str], feeds: Mapping[str, Array]
