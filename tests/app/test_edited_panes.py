@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
+from quantscope.app.edited import EditedFile
 from quantscope.data import load_sample
-from quantscope.edit import SetScale, apply
+from quantscope.edit import Editor, SetScale, apply
+from quantscope.model.reader import read_network
 from quantscope.run import Trace, evaluate, trace_value
 from quantscope.zoo import bundled_models
 
@@ -98,3 +100,21 @@ def test_layer_shows_the_edited_parameters_beside_the_original_s(page: Page) -> 
     page.get_by_test_id("tab-Layer").click()
     expect(page.get_by_test_id("parameters")).to_be_visible()
     expect(which).to_have_count(0)
+
+
+def test_an_edited_qoperator_file_has_the_names_of_its_layers(
+    quantized: Callable[..., Path],
+) -> None:
+    path = quantized(format="qoperator", activations="uint8")
+    editor = Editor(path)
+    edited = EditedFile(editor.apply([SetScale(f"{LAYER}.out", SCALE)]), editor.network)
+    layers = [layer.name for layer in editor.network.layers]
+    assert [layer.name for layer in read_network(edited.path).layers] == layers
+    first = load_sample().take(1)
+    found = trace_value(edited.path, LAYER, 0, (0, 0, 0), data=first, float_model="resnet8")
+    original = trace_value(path, LAYER, 0, (0, 0, 0), data=first, float_model="resnet8")
+    assert found.tensors[-1].scale == pytest.approx(SCALE)
+    assert found.float_value == original.float_value is not None
+    folder = edited.path.parent
+    del edited
+    assert not folder.exists()

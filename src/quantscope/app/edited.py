@@ -6,15 +6,17 @@ import weakref
 from pathlib import Path
 from threading import Lock
 
-from quantscope.edit import Applied, Change, Edit
-from quantscope.edit.torch_apply import AppliedProgram
+import onnx
+
+from quantscope.edit import AnyApplied, Applied, Change, Edit
+from quantscope.model import Network
 
 
 class EditedFile:
     """Written when it is first asked for, and gone with the last who holds it."""
 
-    def __init__(self, applied: Applied | AppliedProgram, original: Path) -> None:
-        self._applied, self._name = applied, original.name
+    def __init__(self, applied: AnyApplied, original: Network) -> None:
+        self._applied, self._original = applied, original
         self._path: Path | None = None
         self._lock = Lock()
 
@@ -39,6 +41,18 @@ class EditedFile:
             if self._path is None:
                 folder = tempfile.mkdtemp(prefix="quantscope-edited-")
                 weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-                self._path = Path(folder) / self._name
-                self._applied.save(self._path)
+                self._path = Path(folder) / self._original.path.name
+                self._path.write_bytes(_content(self._applied, self._original))
             return self._path
+
+
+def _content(applied: AnyApplied, original: Network) -> bytes:
+    """With the original's layer names: a QOperator file is edited as QDQ, which has others."""
+    if not (isinstance(applied, Applied) and applied.lifted):
+        return applied.to_bytes()
+    proto = onnx.ModelProto()
+    proto.CopyFrom(applied.proto)
+    names = {layer.node_name: layer.name for layer in original.layers}
+    for node in proto.graph.node:
+        node.name = names.get(node.name, node.name)
+    return bytes(proto.SerializeToString(deterministic=True))

@@ -112,7 +112,7 @@ class Page:
         """The model with the edits in force; None while there are none."""
         if not self._edits:
             return None
-        made = EditedFile(self.bench.applied, self.session.opened.path)
+        made = EditedFile(self.bench.applied, self.session.opened.network)
         if self._edited is None or self._edited.of != made.of:
             self._edited = made
         return self._edited
