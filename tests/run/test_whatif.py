@@ -310,6 +310,21 @@ def test_what_is_switched_off_cannot_be_seen_in_runtime_execution() -> None:
     ]
 
 
+def test_the_scores_are_the_last_tensor_whatever_kernels_make_them(tmp_path: Path) -> None:
+    """Among the outputs its integers would change the last kernel; they are not needed there."""
+    what_if = opened("resnet8-int8", "runtime", int8_kernels=False)
+    edits = [SetScale("head.weight", factor=1.3)]
+    found, path = what_if.downstream_sqnr(edits), tmp_path / "edited.onnx"
+    what_if.editor.apply(edits).save(path)
+    original = evaluate("resnet8", what_if.quick_images, execution="reference").scores
+    for model, row in (("resnet8-int8", found.before["head.out"]), (path, found["head.out"])):
+        shipped = evaluate(model, what_if.quick_images, execution="runtime", int8_kernels=False)
+        noise = np.linalg.norm(shipped.scores - original)
+        sqnr = 20 * np.log10(np.linalg.norm(original) / noise)
+        assert row.sqnr_db == pytest.approx(sqnr, abs=1e-3)
+    assert found.before["head.out"].sqnr_db != found["head.out"].sqnr_db
+
+
 def test_without_a_float_model_there_is_less_to_say(tmp_path: Path) -> None:
     path = residual().save_quantized(tmp_path)
     rng = np.random.default_rng(4)

@@ -24,8 +24,9 @@ _LAYOUT_OPS = frozenset({"Identity", "Transpose"})
 class Sight:
     """A value of an optimized graph, and the operators, in order, that lay it out as stated.
 
-    `quantize`: the value is what the file's quantizer reads. The optimizer turned that quantizer's
-    int8 into uint8, which is the same numbers counted from another zero.
+    `quantize`: the value is what the file's quantizer reads, or the model's output, which is what
+    it gives. The optimizer turned that quantizer's int8 into uint8, which is the same numbers
+    counted from another zero.
     """
 
     origin: str
@@ -101,6 +102,8 @@ def visible(
         sight = _sight(graph, name, values)
         if sight is None and stored.issuperset(makers[name].input[1:]):
             sight = _quantizer_sight(graph, name, values, quantized)
+            if sight is None and _gives_output(proto, makers[name]):
+                sight = Sight(plain.output, quantize=True)
         if sight is not None:
             sights[name] = sight
     unseen = {name: CHANGES_KERNELS for name in names if name not in sights}
@@ -141,6 +144,16 @@ def _quantizer_sight(
         return None
     before, scale = (graph.digests[given] for given in maker.input[:2])
     return Sight(values[before], quantize=True) if (before, scale) in quantized else None
+
+
+def _gives_output(proto: onnx.ModelProto, quantizer: onnx.NodeProto) -> bool:
+    """Whether the model's output is this quantizer's integers, as real numbers."""
+    return quantizer.op_type == "QuantizeLinear" and any(
+        node.op_type == "DequantizeLinear"
+        and node.output[0] == proto.graph.output[0].name
+        and list(node.input) == [quantizer.output[0], *quantizer.input[1:]]
+        for node in proto.graph.node
+    )
 
 
 def _aligned(one: ValueGraph, other: ValueGraph) -> dict[str, str] | None:
