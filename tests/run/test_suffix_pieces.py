@@ -31,6 +31,13 @@ def mixing(model: TinyQdq, x: str) -> str:
     )
 
 
+def in_pairs(model: TinyQdq, x: str) -> str:
+    """Takes no odd number of images, and lets two meet."""
+    pairs = model.node("Reshape", [x, model.constant("two", np.array([-1, 80]))], "pairs")
+    made = model.node("MatMul", [pairs, weight(model, "w", 80, 6)], "made")
+    return model.node("Reshape", [made, model.constant("one", np.array([-1, 3]))], "y")
+
+
 def turned(model: TinyQdq, x: str) -> str:
     """The images are the columns of a product."""
     columns = model.node("Transpose", [x], "columns", perm=[1, 0])
@@ -62,6 +69,7 @@ def whole_image(model: TinyQdq, x: str) -> str:
 # Of 200 images, in batches of 256 or, where an image is 32 kB, of 128.
 CASES: list[tuple[Any, tuple[int, ...], int]] = [
     (mixing, (40,), 1),
+    (in_pairs, (40,), 1),
     (turned, (TERMS,), 1),
     (wide, (TERMS,), 1),
     (narrow, (TERMS,), 4),

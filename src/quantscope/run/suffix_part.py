@@ -100,7 +100,10 @@ class PartRunner:
         def run(names: Collection[str], start: int, end: int) -> dict[str, Array]:
             return self._probed(stated, names, self.images.select(range(start, end)))[0]
 
-        return may_split(stated, run, batches=sizes, threads=threads)
+        try:
+            return may_split(stated, run, batches=sizes, threads=threads)
+        except BadModelError:  # a model that does not take any number of images
+            return False
 
     def stored(self, graph: ValueGraph) -> set[str]:
         """The graph's values that are kept."""
