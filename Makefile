@@ -14,7 +14,7 @@ test: setup browser lint
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 test-slow: setup browser
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow --timeout 1200
 
 bench: setup
 	$(BIN)/python -m benchmarks
