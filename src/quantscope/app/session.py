@@ -1,18 +1,19 @@
 """All that was found out about an opened pair. Shared by the pages that show it; no marimo here."""
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from threading import Lock
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
+from quantscope.app.accuracies import Accuracies, Of
 from quantscope.app.memo import Memo
 from quantscope.app.opened import Opened
 from quantscope.data import ImageSet, load_full, load_sample
 from quantscope.errors import QuantscopeError, StoppedError
 from quantscope.model import QuantTensor
 from quantscope.progress import Progress, silent
-from quantscope.run import Evaluation, KernelGap, KernelMap, PairedDelta, evaluate, paired
+from quantscope.run import Evaluation, KernelGap, KernelMap, evaluate
 from quantscope.run.compare import compare
 from quantscope.run.compare_results import Comparison, TensorComparison
 from quantscope.run.gap import gap_between
@@ -25,7 +26,6 @@ from quantscope.study.sensitivity import sensitivity
 from quantscope.study.sensitivity_results import Sensitivity
 
 T = TypeVar("T")
-Of = Literal["float", "reference", "runtime"]
 
 SAMPLE = 1000
 CIFAR10_TEST = 10_000
@@ -42,25 +42,6 @@ _DOING = {
     "histograms": "Counting values",
     "sensitivity": "Switching layers off",
 }
-
-
-@dataclass(frozen=True)
-class Accuracies:
-    """The three accuracies on the same images; None where it is not known or there is none."""
-
-    images: ImageSet
-    float_: Evaluation | None
-    reference: Evaluation | None
-    runtime: Evaluation | None
-    gap: KernelGap | None
-
-    def of(self, which: Of) -> Evaluation | None:
-        return {"float": self.float_, "reference": self.reference, "runtime": self.runtime}[which]
-
-    def against_float(self, which: Of) -> PairedDelta | None:
-        """Quantized minus float."""
-        mine = self.of(which)
-        return None if mine is None or self.float_ is None else paired(mine, self.float_)
 
 
 class Session:
@@ -278,12 +259,9 @@ class Session:
     def _try(self, images: ImageSet) -> bool:
         """Whether the model takes these images and knows their labels; raises why not."""
         ends = [int(images.labels.argmin()), int(images.labels.argmax())]
-        evaluate(self.opened.path, images.select(ends), execution=self._first_execution)
+        execution: Execution = next(iter(self.opened.executions), "reference")
+        evaluate(self.opened.path, images.select(ends), execution=execution)
         return True
-
-    @property
-    def _first_execution(self) -> Execution:
-        return next(iter(self.opened.executions), "reference")
 
     def _evaluation(self, of: Of, images: ImageSet, progress: Progress) -> Evaluation:
         opened, told = self.opened, _as(_DOING[of], progress)

@@ -4,8 +4,9 @@ from html import escape
 
 import marimo as mo
 
+from quantscope.app.accuracies import Accuracies, Of
 from quantscope.app.panes.parts import safe
-from quantscope.app.session import Accuracies, Of, Session
+from quantscope.app.session import Session
 from quantscope.app.words import word
 from quantscope.report.network_text import FORMATS, quantized_text
 from quantscope.report.style import signed

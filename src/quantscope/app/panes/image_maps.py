@@ -3,11 +3,12 @@
 import numpy as np
 from matplotlib.figure import Figure
 
+from quantscope.app.accuracies import Accuracies
 from quantscope.app.edited import EditedFile
 from quantscope.app.painter import Wanted
 from quantscope.app.pictures import WHOLE
 from quantscope.app.selection import Selection
-from quantscope.app.session import Accuracies, Session
+from quantscope.app.session import Session
 from quantscope.report.figures.feature_maps import feature_maps
 from quantscope.report.style import ThemeName
 from quantscope.run import capture

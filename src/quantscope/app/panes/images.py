@@ -7,10 +7,10 @@ import marimo as mo
 import numpy as np
 from numpy.typing import NDArray
 
+from quantscope.app.accuracies import Accuracies
 from quantscope.app.edited import EditedFile
 from quantscope.app.panes.image_maps import why_no_maps
 from quantscope.app.panes.parts import line, safe, said_of
-from quantscope.app.session import Accuracies
 from quantscope.app.thumbnail import thumbnail
 from quantscope.app.widgets.live import Live
 from quantscope.app.widgets.thumbnails import Thumbnails
