@@ -54,6 +54,12 @@ def narrow(model: TinyQdq, x: str) -> str:
     return model.node("Gemm", [x, weight(model, "w", 10, TERMS)], "y", transB=1)
 
 
+def twice(model: TinyQdq, x: str) -> str:
+    """One weight for two products."""
+    w = weight(model, "w", 40, 40)
+    return model.node("MatMul", [model.node("MatMul", [x, w], "first"), w], "y")
+
+
 def convolved(model: TinyQdq, x: str) -> str:
     made = model.node("Conv", [x, weight(model, "w", 8, 64, 3, 3)], "made", pads=[1, 1, 1, 1])
     return model.node("Flatten", [model.node("GlobalAveragePool", [made], "pooled")], "y")
@@ -73,6 +79,7 @@ CASES: list[tuple[Any, tuple[int, ...], int]] = [
     (turned, (TERMS,), 1),
     (wide, (TERMS,), 1),
     (narrow, (TERMS,), 4),
+    (twice, (40,), 4),
     (convolved, (64, 5, 5), 4),
     (whole_image, (512, 4, 4), 2),
 ]

@@ -4,7 +4,7 @@ The batches and the threads are those of a whole run, for the order of a sum can
 Where it does not (`suffix_pieces`), a batch of many images is run in pieces, one a thread.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -97,11 +97,12 @@ class PartRunner:
             min(whole, len(self.images) - start) for start in range(0, len(self.images), whole)
         }
 
-        def run(names: Collection[str], start: int, end: int) -> dict[str, Array]:
-            return self._probed(stated, names, self.images.select(range(start, end)))[0]
+        def opened(names: Sequence[str]) -> Callable[[int, int], dict[str, Array]]:
+            probe = self._probe(stated, names)
+            return lambda start, end: probe(self.images.select(range(start, end)))[0]
 
         try:
-            return may_split(stated, run, batches=sizes, threads=threads)
+            return may_split(stated, opened, batches=sizes, threads=threads)
         except BadModelError:  # a model that does not take any number of images
             return False
 
@@ -161,18 +162,22 @@ class PartRunner:
         if not names:
             return {}
         few = self.images.select(range(min(2, len(self.images))))
-        values, rows = self._probed(graph, names, few)
+        values, rows = self._probe(graph, names)(few)
         return {name: Size(-(-v.nbytes // rows), v.dtype) for name, v in values.items()}
 
-    def _probed(
-        self, graph: ValueGraph, names: Collection[str], few: ImageSet
-    ) -> tuple[dict[str, Array], int]:
-        """Those of these values that can be given out as arrays, and of how many rows."""
-        session = session_of(submodel(graph, {}, list(names)), "reference", threads=1)
+    def _probe(
+        self, graph: ValueGraph, names: Sequence[str]
+    ) -> Callable[[ImageSet], tuple[dict[str, Array], int]]:
+        """What gives, for a few images, those of the values that can be arrays, and their rows."""
+        session = session_of(submodel(graph, {}, names), "reference", threads=1)
         types = {value.name: value.type for value in session.get_outputs()}
         asked = [name for name in names if types[name] in _NUMPY_TYPES]
-        rows, _ = next(input_batches(self._facts, few))
-        return self._values(session, asked, {graph.input: rows}), len(rows)
+
+        def probe(few: ImageSet) -> tuple[dict[str, Array], int]:
+            rows, _ = next(input_batches(self._facts, few))
+            return self._values(session, asked, {graph.input: rows}), len(rows)
+
+        return probe
 
     def _values(
         self, session: ort.InferenceSession, names: Sequence[str], feeds: Mapping[str, Array]

@@ -6,7 +6,7 @@ whose images do not meet, which is tried, and whose sums are known to be the sam
 images and threads. All others run in whole batches, with the threads of a whole run.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from quantscope.model.onnx_file import DEFAULT_DOMAINS
 from quantscope.run.suffix_graph import ValueGraph
 
 Array = NDArray[Any]
@@ -41,30 +42,30 @@ _PRODUCTS_A_THREAD = 1 << 16
 
 def may_split(
     graph: ValueGraph,
-    run: Callable[[Collection[str], int, int], Values],
+    opened: Callable[[Sequence[str]], Callable[[int, int], Values]],
     *,
     batches: Collection[int],
     threads: int,
 ) -> bool:
     """For a model as its file states it, in whole batches of these sizes on so many threads.
 
-    `run` gives values of the graph for the images from one place to before another, where they can
-    be given out as arrays.
+    What `opened` makes gives those values for the images from one place to before another, where
+    they can be given out as arrays.
     """
-    nodes = [n for n in graph.proto.graph.node if not set(graph.dependent).isdisjoint(n.output)]
-    if min(batches) < 2 or any(n.domain or n.op_type not in _KNOWN for n in nodes):
+    dependent = frozenset(graph.dependent)
+    nodes = [node for node in graph.proto.graph.node if not dependent.isdisjoint(node.output)]
+    if min(batches) < 2 or not all(map(_is_known, nodes)):
         return False
     products = [node for node in nodes if node.op_type in _PRODUCTS]
-    weights = [node.input[1] for node in products]
-    if any(name in graph.dependent for name in weights):
+    weights = dict.fromkeys(node.input[1] for node in products)
+    if not dependent.isdisjoint(weights):
         return False
     made = [name for name in weights if name in graph.makers]
-    whole = run([*graph.dependent, *made], 0, _PROBE)
-    if not _are_alone(graph, whole, [run(graph.dependent, *part) for part in _PARTS]):
+    values = opened([*graph.dependent, *made])
+    whole = values(0, _PROBE)
+    if not _are_alone(graph, whole, [values(*part) for part in _PARTS]):
         return False
-    if any(whole[node.output[0]].dtype != np.float32 for node in products):
-        return False
-    shapes = {name: value.shape for name, value in whole.items()}
+    shapes = {name: value.shape for name, value in whole.items() if value.dtype == np.float32}
     shapes |= {t.name: tuple(t.dims) for t in graph.proto.graph.initializer}
     return all(
         _PRODUCTS[node.op_type](node, shapes, batch, threads)
@@ -105,7 +106,7 @@ def _conv_is_steady(node: onnx.NodeProto, shapes: Shapes, batch: int, threads: i
 def _gemm_is_steady(node: onnx.NodeProto, shapes: Shapes, batch: int, threads: int) -> bool:
     """One block of products, or too few columns to share them out; and no thread has one row."""
     weight, read = shapes.get(node.input[1]), shapes.get(node.input[0])
-    if weight is None or read is None or len(weight) != 2:
+    if weight is None or read is None or len(weight) != 2 or node.output[0] not in shapes:
         return False
     settings = {attribute.name: attribute.i for attribute in node.attribute}
     if settings.get("transA"):
@@ -117,4 +118,7 @@ def _gemm_is_steady(node: onnx.NodeProto, shapes: Shapes, batch: int, threads: i
 
 
 _PRODUCTS = {"Conv": _conv_is_steady, "Gemm": _gemm_is_steady, "MatMul": _gemm_is_steady}
-_KNOWN = _ALONE | _PRODUCTS.keys()
+
+
+def _is_known(node: onnx.NodeProto) -> bool:
+    return node.domain in DEFAULT_DOMAINS and node.op_type in _ALONE | _PRODUCTS.keys()
