@@ -95,7 +95,8 @@ def compare_paired(
     with one_thread_each(threads):
         for first, _ in both.batches(images.take(1), 1):
             programs.check(first)
-        batches = both.batches(images, batch or small_batch(quantized.network))
+        # An operator of PyTorch costs more to call than one of onnxruntime: twice the images.
+        batches = both.batches(images, batch or 2 * small_batch(quantized.network))
         for rows, count, found in in_order(programs.run, batches, threads=threads):
             scores.add(found.float_scores[:count], found.quantized_scores[:count])
             _accumulate(accumulators, programs, found, rows, count)
