@@ -78,9 +78,9 @@ def test_a_poor_quantizer_is_held_against_the_others_of_its_width() -> None:
 def test_what_is_normal_is_said_for_each_width() -> None:
     wide = [named(f"w{i}", bits=16, local_sqnr_db=88.0) for i in range(3)]
     assert usual(comparison(*wide, named("a"), named("b"), named("c"))) == (
-        "A quantizer alone usually leaves 88.0 dB for its 16-bit activations, 40.0 dB for its "
-        "8-bit activations of this model (the medians); values spread evenly over a range around "
-        "zero would have 48 dB at 8 bits and 96 dB at 16 bits, and rounding costs 0.29 steps."
+        "Usual in this model for a quantizer alone (medians): 16-bit activations 88.0 dB, 8-bit "
+        "activations 40.0 dB. Values spread evenly over a range around zero would have 48 dB at 8 "
+        "bits and 96 dB at 16 bits; rounding costs them 0.29 steps."
     )
     assert usual(comparison(named("a"), named("b"))) is None
 

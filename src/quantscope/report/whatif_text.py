@@ -128,7 +128,7 @@ def _sqnr(sqnr: DownstreamSqnr, width: int | None) -> Iterator[str]:
         yield (
             f"SQNR downstream in dB, against the float network; "
             f"{'the largest loss' if change < 0 else 'the smallest gain'} is "
-            f"{abs(change):.1f} at {printable(name)}"
+            f"{abs(change):.2f} at {printable(name)}"
         )
         right = [Column(heading, right=True) for heading in ("before", "now", "change")]
         rows = tuple(
@@ -136,7 +136,7 @@ def _sqnr(sqnr: DownstreamSqnr, width: int | None) -> Iterator[str]:
                 printable(name),
                 _decibels(before),
                 _decibels(after),
-                "" if before is None or after is None else f"{after - before:+.2f}",
+                "" if before is None or after is None else f"{round(after, 2) - round(before, 2):+.2f}",
             )
             for name, before, after in known
         )
@@ -151,7 +151,7 @@ def _sqnr(sqnr: DownstreamSqnr, width: int | None) -> Iterator[str]:
 
 
 def _decibels(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f}"
+    return "–" if value is None else f"{value:.2f}"
 
 
 def _many(count: int, thing: str) -> str:

@@ -33,13 +33,13 @@ def usual(comparison: Comparison) -> str | None:
     if not roles:
         return None
     found = ", ".join(
-        f"{medians[role, bits]:.1f} dB for its {bits}-bit {_plural(role)}" for role, bits in roles
+        f"{bits}-bit {_plural(role)} {medians[role, bits]:.1f} dB" for role, bits in roles
     )
     widths = sorted({bits for _, bits in roles})
     full = " and ".join(f"{_DECIBELS_A_BIT * bits:.0f} dB at {bits} bits" for bits in widths)
     return (
-        f"A quantizer alone usually leaves {found} of this model (the medians); values spread "
-        f"evenly over a range around zero would have {full}, and rounding costs 0.29 steps."
+        f"Usual in this model for a quantizer alone (medians): {found}. Values spread evenly over "
+        f"a range around zero would have {full}; rounding costs them 0.29 steps."
     )
 
 
