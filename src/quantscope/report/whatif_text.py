@@ -122,9 +122,10 @@ def _numbers(params: QuantParams | None, what: str) -> str:
 
 def _sqnr(sqnr: DownstreamSqnr, width: int | None) -> Iterator[str]:
     known = [(n, b, a) for n, b, a in sqnr.changes if a is not None or b is not None]
-    both = [(a - b, name) for name, b, a in known if a is not None and b is not None]
+    both = {n: _difference(b, a) for n, b, a in known if a is not None and b is not None}
     if both:
-        change, name = min(both)
+        name = min(both, key=lambda each: both[each])
+        change = both[name]
         yield (
             f"SQNR downstream in dB, against the float network; "
             f"{'the largest loss' if change < 0 else 'the smallest gain'} is "
@@ -136,7 +137,7 @@ def _sqnr(sqnr: DownstreamSqnr, width: int | None) -> Iterator[str]:
                 printable(name),
                 _decibels(before),
                 _decibels(after),
-                "" if before is None or after is None else f"{round(after, 2) - round(before, 2):+.2f}",
+                f"{both[name]:+.2f}" if name in both else "",
             )
             for name, before, after in known
         )
@@ -148,6 +149,11 @@ def _sqnr(sqnr: DownstreamSqnr, width: int | None) -> Iterator[str]:
         for tensor in sqnr.unseen:
             reasons.setdefault(tensor.reason, []).append(printable(tensor.name))
         yield from (f"  {', '.join(names)}: {why}" for why, names in reasons.items())
+
+
+def _difference(before: float, after: float) -> float:
+    """Of the numbers as they are shown."""
+    return round(after, 2) - round(before, 2)
 
 
 def _decibels(value: float | None) -> str:
