@@ -408,6 +408,9 @@ def test_an_edit_without_effect_says_so(page: Page) -> None:
 
 
 def test_a_float_model_says_that_there_is_nothing_to_change(page: Page) -> None:
+    type_in(page, "zero-point", "-85")
+    card = page.get_by_test_id("card-Change of confusion")
+    expect(card).to_be_visible()
     for model, gone in (("resnet8", True), ("resnet8-int8", False)):
         page.get_by_test_id("open-toggle").click()
         page.get_by_test_id(f"open-{model}").click()
@@ -415,6 +418,7 @@ def test_a_float_model_says_that_there_is_nothing_to_change(page: Page) -> None:
         notice = page.get_by_test_id("no-what-if")
         if gone:
             expect(notice).to_contain_text("is a float model: it has no scales")
+            expect(card).to_have_count(0)  # it was of the model before
         else:
             expect(notice).to_have_count(0)
 

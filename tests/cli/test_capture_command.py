@@ -113,6 +113,7 @@ def test_what_cannot_be_done_gets_one_line(model: Path, tmp_path: Path) -> None:
     assert "beyond any data set" in refused(model, "--image", "0-99999999999", "-o", out)
     assert "There is no folder" in refused(model, "-o", tmp_path / "no" / "c.npz")
     assert "is the model itself" in refused(model, "-o", model)
+    assert "c.txt has another suffix" in refused(model, "-o", tmp_path / "c.txt")
     assert "No quantized tensor 'stemm'" in refused(model, "--layer", "stemm", "-o", out)
     assert not out.exists() and list(tmp_path.iterdir()) == []
 

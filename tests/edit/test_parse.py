@@ -40,7 +40,7 @@ def test_what_is_typed_after_set(text: str, edit: Edit) -> None:
 
 def test_what_is_typed_after_range_off_and_on() -> None:
     assert parse_range("stem.out=-1, 3.5") == SetRange("stem.out", -1.0, 3.5)
-    assert parse_off("weights") == OffRole("weights")
+    assert parse_off("weights") == parse_off("all weights") == OffRole("weights")
     assert parse_off("activations") == OffRole("activations")
     assert parse_off(" stem ") == Off("stem")
     assert parse_on("weights") == OnRole("weights")

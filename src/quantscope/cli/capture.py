@@ -67,6 +67,8 @@ def command(
     path = find_model(model)
     if output.exists() and path.exists() and output.samefile(path):
         raise BadConfigError(f"{output} is the model itself; choose another name for the arrays")
+    if output.suffix != ".npz":
+        raise BadConfigError(f"The arrays are an .npz file; {output} has another suffix")
     check_new(output, force=force)
     chosen = load(data).select(rows)
     with progress_bar() as progress:

@@ -198,6 +198,7 @@ def _points(delta: "PairedDelta") -> str:
     low, high = (100 * bound for bound in delta.interval_95)
     return (
         f"{100 * delta.delta:+.2f} points [{low:+.2f}, {high:+.2f}] at 95 %, "
-        f"{len(delta.gained)} images gained, {len(delta.lost)} lost, "
+        f"{len(delta.gained)} image{'s' * (len(delta.gained) != 1)} gained, "
+        f"{len(delta.lost)} lost, "
         f"{len(delta.changed)} classified differently, McNemar exact p = {delta.p_value:.3g}"
     )

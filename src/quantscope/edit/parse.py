@@ -48,11 +48,11 @@ def parse_range(text: str) -> SetRange:
 
 
 def parse_off(text: str) -> Off | OffRole:
-    """`weights` and `activations` are all of them; else a layer or a tensor."""
+    """`weights`, or `all weights`, are all of them, so `activations`; else a layer or a tensor."""
     target = text.strip()
     if not target:
         raise BadConfigError("Nothing is named to switch off; give a layer, a tensor or 'weights'")
-    role = _ROLES.get(target)
+    role = _ROLES.get(target.removeprefix("all "))
     return Off(target) if role is None else OffRole(role)
 
 

@@ -163,8 +163,9 @@ class Bench:
             self.refresh()
 
     def paint(self, theme: ThemeName) -> None:
-        if self.is_open:
-            answer = self.answer
+        if self.page.tabs.tab == TAB:
+            # None of a model that cannot be edited: those of the one before would stay.
+            answer = self.answer if self.is_open else None
             self.page.paint(what_if_pictures.wanted(answer, theme=theme) if answer else [])
 
     def close(self) -> None:
