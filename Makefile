@@ -9,9 +9,10 @@ READY := $(VENV)/.ready
 play: setup
 	@$(BIN)/quantscope play
 
-# Side by side, a file of tests a process; a single file is run by pytest alone.
+# Side by side, a file of tests a process; but those of the page alone, for they wait for it.
 test: setup browser lint
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --ignore tests/app
+	$(BIN)/python -m pytest tests/app
 
 test-slow: setup browser
 	$(BIN)/python -m pytest -m slow --timeout 1200
