@@ -110,25 +110,20 @@ class Images:
         picked, edited = self.picked, self.page.edited
         if picked is None:
             return
-        self.prediction.html = prediction_html(*picked, edited="…" if edited else None)
-        if edited is not None:
-            mo.Thread(target=self._predict_edited, args=(*picked, edited), daemon=True).start()
+        found, row = picked
+        said = None if edited is None else self._said_by(edited, found, row)
+        self.prediction.html = prediction_html(found, row, edited=said)
 
-    def _predict_edited(self, found: Accuracies, row: int, edited: EditedFile) -> None:
-        """What the edited model says of the picked image, beside what is there already."""
+    def _said_by(self, edited: EditedFile, found: Accuracies, row: int) -> Evaluation | str:
+        """Of the picked image alone, which takes no time to speak of."""
         image, index = found.images.select(np.array([row])), int(found.images.indices[row])
-
-        def ask() -> Evaluation:
-            return evaluate(edited.path, image, execution="reference")
-
-        said: Evaluation | str
         try:
-            said = self.page.session.result(("edited", edited.of, index), ask)
+            return self.page.session.result(
+                ("edited", edited.of, index),
+                lambda: evaluate(edited.path, image, execution="reference"),
+            )
         except QuantscopeError as error:
-            said = str(error)
-        now = self.page.edited
-        if self.thumbnails.chosen == index and now is not None and now.of == edited.of:
-            self.prediction.html = prediction_html(found, row, edited=said)
+            return str(error)
 
     def _turn_to_first(self) -> None:
         self.thumbnails.page = 0
