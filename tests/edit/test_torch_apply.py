@@ -11,7 +11,7 @@ import torch
 from comparison_nets import QUANTIZERS, Residual, residual
 from tiny_qdq import images_of
 from torch import Tensor, nn
-from torch_nets import FloatNet, QuantizedNet, save
+from torch_nets import NAMES, FloatNet, QuantizedNet, save
 
 from quantscope.arithmetic import quantize
 from quantscope.edit import (
@@ -39,14 +39,6 @@ from quantscope.zoo import bundled_models, read_safetensors
 Array = np.ndarray[Any, Any]
 
 PICTURES = np.random.default_rng(2).normal(0, 1, (7, 3, 5, 7)).astype(np.float32)
-NAMES = {
-    "x": "x",
-    "conv": "relu.out",
-    "branch": "conv2d_2.out",
-    "add": "relu_2.out",
-    "pool": "adaptive_avg_pool2d.out",
-    "head": "linear.out",
-}
 WEIGHTS = {"conv": "conv2d.weight", "branch": "conv2d_2.weight", "head": "linear.weight"}
 
 

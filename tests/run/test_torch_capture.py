@@ -9,7 +9,7 @@ import torch
 import torch.ao.nn.quantized as nnq
 from comparison_nets import Residual, residual
 from tiny_qdq import images_of
-from torch_nets import FloatNet, QuantizedNet, save
+from torch_nets import NAMES, FloatNet, QuantizedNet, save
 
 from quantscope.arithmetic import dequantize
 from quantscope.data import load_sample
@@ -24,14 +24,6 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 PICTURES = np.random.default_rng(2).normal(0, 1, (7, 3, 5, 7)).astype(np.float32)
-NAMES = {
-    "x": "x",
-    "conv": "relu.out",
-    "branch": "conv2d_2.out",
-    "add": "relu_2.out",
-    "pool": "adaptive_avg_pool2d.out",
-    "head": "linear.out",
-}
 
 
 @pytest.fixture(scope="module")

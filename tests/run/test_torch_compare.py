@@ -20,7 +20,7 @@ from comparison_nets import (
 )
 from tiny_qdq import images_of
 from torch import Tensor, nn
-from torch_nets import FloatNet, QuantizedNet, save
+from torch_nets import NAMES, FloatNet, QuantizedNet, save
 
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError, BadModelError, StoppedError
@@ -40,14 +40,6 @@ Array = np.ndarray[Any, Any]
 
 # Without a sum in the middle between two integers, which NumPy and torch may round differently.
 PICTURES = np.random.default_rng(12).normal(0, 1, (7, 3, 5, 7)).astype(np.float32)
-NAMES = {
-    "x": "x",
-    "conv": "relu.out",
-    "branch": "conv2d_2.out",
-    "add": "relu_2.out",
-    "pool": "adaptive_avg_pool2d.out",
-    "head": "linear.out",
-}
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 import torch
 from comparison_nets import QUANTIZERS, Residual, residual
 from tiny_qdq import images_of
-from torch_nets import FloatNet, QuantizedNet, save
+from torch_nets import NAMES, FloatNet, QuantizedNet, save
 
 from quantscope.data import ImageSet, load_sample
 from quantscope.edit import (
@@ -31,14 +31,6 @@ from quantscope.run.whatif_downstream import DownstreamSqnr
 
 Array = np.ndarray[Any, Any]
 PICTURES = np.random.default_rng(2).normal(0, 1, (9, 3, 5, 7)).astype(np.float32)
-NAMES = {
-    "x": "x",
-    "conv": "relu.out",
-    "branch": "conv2d_2.out",
-    "add": "relu_2.out",
-    "pool": "adaptive_avg_pool2d.out",
-    "head": "linear.out",
-}
 SAMPLE = load_sample().take(40)
 
 

@@ -11,6 +11,15 @@ from torch.nn import functional
 from quantscope.quantize.pt2e import quiet_torch
 
 SHAPE = (3, 5, 7)
+NAMES = {
+    "x": "x",
+    "conv": "relu.out",
+    "branch": "conv2d_2.out",
+    "add": "relu_2.out",
+    "pool": "adaptive_avg_pool2d.out",
+    "head": "linear.out",
+}
+"""Of the tensors, by their names in `comparison_nets`."""
 _TYPES = {"uint8": torch.uint8, "int8": torch.int8}
 
 

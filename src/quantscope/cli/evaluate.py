@@ -163,10 +163,12 @@ def _class_table(result: "Evaluation") -> Table:
 
 
 def _show_delta(delta: "PairedDelta") -> None:
+    from quantscope.report.wording import paired_text
+
     other = delta.second
     console.print(
         f"against {other.model}, {other.execution} execution, {other.accuracy:.2%}: "
-        f"{_points(delta)}",
+        f"{paired_text(delta)}",
         markup=False,
     )
     changes = [
@@ -178,8 +180,10 @@ def _show_delta(delta: "PairedDelta") -> None:
 
 
 def _show_gap(gap: "KernelGap") -> None:
+    from quantscope.report.wording import paired_text
+
     kernels = gap.kernels
-    console.print(f"kernel gap, runtime minus reference: {_points(gap.paired)}", markup=False)
+    console.print(f"kernel gap, runtime minus reference: {paired_text(gap.paired)}", markup=False)
     if why := gap.explanation():
         console.print(why, markup=False, style="yellow")
     console.print(
@@ -192,13 +196,3 @@ def _show_gap(gap: "KernelGap") -> None:
             console.print(f"  {layer.name} runs as float {layer.executed_as}: {why}", markup=False)
     if not kernels.names_survived:
         console.print("  the last stage of optimization changes some of these", markup=False)
-
-
-def _points(delta: "PairedDelta") -> str:
-    low, high = (100 * bound for bound in delta.interval_95)
-    return (
-        f"{100 * delta.delta:+.2f} points [{low:+.2f}, {high:+.2f}] at 95 %, "
-        f"{len(delta.gained)} image{'s' * (len(delta.gained) != 1)} gained, "
-        f"{len(delta.lost)} lost, "
-        f"{len(delta.changed)} classified differently, McNemar exact p = {delta.p_value:.3g}"
-    )

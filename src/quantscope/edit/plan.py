@@ -28,12 +28,10 @@ from quantscope.edit.edits import (
 )
 from quantscope.edit.integers import IntegerEdit
 from quantscope.edit.settings import with_range, with_scale, with_zero_point
-from quantscope.edit.targets import find_target, find_tensor
+from quantscope.edit.targets import ROLES, find_target, find_tensor
 from quantscope.edit.wiring import Wiring
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import Network, QuantTensor
-
-_ROLES = {"weights": ("weight", "bias"), "activations": ("activation",)}
 
 
 @dataclass
@@ -93,9 +91,9 @@ def _add(plan: Plan, wiring: Wiring, network: Network, edit: Edit) -> None:
             parts = find_target(network, target)
             _switch(plan, wiring, parts, off=False)
         case OffRole(role) | OnRole(role):
-            if role not in _ROLES:
-                raise BadConfigError(f"No role is called {role!r}; there are: {', '.join(_ROLES)}")
-            parts = tuple(t for t in network.tensors if t.role in _ROLES[role])
+            if role not in ROLES:
+                raise BadConfigError(f"No role is called {role!r}; there are: {', '.join(ROLES)}")
+            parts = tuple(t for t in network.tensors if t.role in ROLES[role])
             if isinstance(edit, OffRole):
                 parts = tuple(_that_can_be_off(plan, wiring, parts))
                 plan.named.update(part.name for part in parts)

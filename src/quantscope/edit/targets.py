@@ -4,6 +4,13 @@ import difflib
 
 from quantscope.errors import BadModelError
 from quantscope.model import Layer, Network, QuantTensor
+from quantscope.model.network import Role
+
+ROLES: dict[str, tuple[Role, ...]] = {
+    "weights": ("weight", "bias"),
+    "activations": ("activation",),
+}
+"""What all weights are, and all activations."""
 
 _PARTS = (".out", ".weight", ".bias")
 

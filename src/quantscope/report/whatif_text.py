@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from quantscope.edit import Change, Edit, describe
 from quantscope.model import QuantParams
 from quantscope.report.text_table import Column, TextTable
-from quantscope.report.wording import printable
-from quantscope.run.evaluate import Evaluation, PairedDelta
+from quantscope.report.wording import many, paired_text, printable
+from quantscope.run.evaluate import Evaluation
 from quantscope.run.whatif import DownstreamSqnr, Effect
 
 Skipped = Sequence[tuple[Edit, str]]
@@ -24,7 +24,7 @@ def effect_lines(
     """The answer as text."""
     applied, edited = effect.applied, effect.evaluation
     yield (
-        f"{effect.against_base.second.model} with {_many(len(applied.edits), 'edit')}, "
+        f"{effect.against_base.second.model} with {many(len(applied.edits), 'edit')}, "
         f"{edited.execution} execution, {edited.images:,} images of {edited.data}"
     )
     yield from (f"  {printable(describe(edit))}" for edit in applied.edits)
@@ -60,28 +60,19 @@ def _accuracies(effect: Effect) -> Iterator[str]:
     if effect.unchanged:
         yield "changes nothing at the output: every score of every image is as it was"
         return
-    yield f"edited against original: {_points(base)}"
+    yield f"edited against original: {paired_text(base)}"
     changes = sorted((c.delta, c.name) for c in base.per_class if c.delta)
     if changes and len(base.per_class) <= _MOST_CLASSES:
         text = ", ".join(f"{name} {100 * delta:+.1f}" for delta, name in changes)
         yield f"by class, in points: {text}"
     if floats is not None:
-        yield f"edited against float: {_points(floats)}"
+        yield f"edited against float: {paired_text(floats)}"
 
 
 def _accuracy(evaluation: Evaluation) -> str:
     low, high = evaluation.interval_95
     nan = f", {evaluation.not_finite} images with a NaN score" if evaluation.not_finite else ""
     return f"{evaluation.accuracy:.2%}  [{low:.2%}, {high:.2%}] at 95 %{nan}"
-
-
-def _points(delta: PairedDelta) -> str:
-    low, high = (100 * bound for bound in delta.interval_95)
-    return (
-        f"{100 * delta.delta:+.2f} points [{low:+.2f}, {high:+.2f}] at 95 %, "
-        f"{_many(len(delta.gained), 'image')} gained, {len(delta.lost)} lost, "
-        f"{len(delta.changed)} classified differently, McNemar exact p = {delta.p_value:.3g}"
-    )
 
 
 def _changes(changes: Sequence[Change]) -> TextTable:
@@ -158,7 +149,3 @@ def _difference(before: float, after: float) -> float:
 
 def _decibels(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
-
-
-def _many(count: int, thing: str) -> str:
-    return f"{count:,} {thing}{'s' * (count != 1)}"

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from quantscope.model.network import AttributeValue, Layer
 from quantscope.model.onnx_tensors import Dim, Shape
+from quantscope.run.evaluate import PairedDelta
 
 _SHORT = {"kernel_shape": "", "strides": "s", "pads": "p", "dilations": "d", "group": "g"}
 _NEUTRAL = {"strides": 1, "pads": 0, "dilations": 1}
@@ -25,6 +26,21 @@ def elided(text: str, most: int) -> str:
 def number(value: float) -> str:
     """Four significant digits."""
     return f"{value:.4g}"
+
+
+def many(count: int, thing: str) -> str:
+    """`1 image`, `1,200 images`."""
+    return f"{count:,} {thing}{'s' * (count != 1)}"
+
+
+def paired_text(delta: PairedDelta) -> str:
+    """The difference of two accuracies on the same images, and how sure it is."""
+    low, high = (100 * bound for bound in delta.interval_95)
+    return (
+        f"{100 * delta.delta:+.2f} points [{low:+.2f}, {high:+.2f}] at 95 %, "
+        f"{many(len(delta.gained), 'image')} gained, {len(delta.lost)} lost, "
+        f"{len(delta.changed)} classified differently, McNemar exact p = {delta.p_value:.3g}"
+    )
 
 
 def count(amount: int | None) -> str:

@@ -10,10 +10,8 @@ from quantscope.app.panes.what_if_specs import Situation
 from quantscope.app.selection import select_layer, select_tensor
 from quantscope.app.session import Session
 from quantscope.edit import AnyApplied, Edit, SetScale, describe
-from quantscope.edit.targets import parts_of
+from quantscope.edit.targets import ROLES, parts_of
 from quantscope.model import QuantTensor
-
-_ROLES = {"weights": ("weight", "bias"), "activations": ("activation",)}
 
 
 def switch_items(at: Situation) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
@@ -27,7 +25,7 @@ def switch_items(at: Situation) -> tuple[list[dict[str, str]], list[dict[str, st
         names = ", ".join(part.name for part in parts)
         label = f"layer {at.layer.name}"
         main.append(_item("layer", at.layer.name, label, names, _state(parts, off)))
-    for role, kinds in _ROLES.items():
+    for role, kinds in ROLES.items():
         parts = tuple(t for t in network.tensors if t.role in kinds)
         if parts:
             hint = f"{len(parts)} tensors"
@@ -44,7 +42,7 @@ def parts_for(at: Situation, kind: str, key: str) -> tuple[str, ...]:
     """The tensors that a switch is for."""
     network = at.editor.network
     if kind == "role":
-        return tuple(t.name for t in network.tensors if t.role in _ROLES[key])
+        return tuple(t.name for t in network.tensors if t.role in ROLES[key])
     if kind == "layer":
         layer = next((x for x in network.layers if x.name == key), None)
         return tuple(part.name for part in parts_of(network, layer)) if layer else ()
