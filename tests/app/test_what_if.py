@@ -428,9 +428,9 @@ def test_a_hundred_slider_moves_leave_memory_where_it_was(page: Page, playground
     slider = page.get_by_test_id("slider-scale")
     slider.focus()
     move(page, 30)
-    before = resident(server)
+    before = at_rest(page, server)
     move(page, MOVES)
-    assert resident(server) - before < MEGABYTES * 2**20
+    assert at_rest(page, server) - before < MEGABYTES * 2**20
 
 
 def move(page: Page, times: int) -> None:
@@ -457,6 +457,15 @@ def process_at(address: str) -> Path:
         if port in words and b"play" in words:
             return folder
     raise AssertionError(f"no process serves {address}")
+
+
+def at_rest(page: Page, process: Path) -> int:
+    """The least of some readings, since one may fall into an answer that is being found."""
+    readings = []
+    for _ in range(10):
+        page.wait_for_timeout(200)
+        readings.append(resident(process))
+    return min(readings)
 
 
 def resident(process: Path) -> int:
