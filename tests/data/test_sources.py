@@ -104,7 +104,11 @@ def test_one_changed_pixel_is_noticed(tiny, tmp_path, batch, half):
     assert line.endswith(f", expected {expected}); get a fresh copy")
 
 
-@pytest.mark.parametrize("content", [b"", b"plain text, not gzip", gzip.compress(b"no tar" * 200)])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"plain text, not gzip", gzip.compress(b"no tar" * 200)],
+    ids=["empty", "text", "gzip"],
+)
 def test_files_that_are_no_archives(tiny, tmp_path, content):
     path = tmp_path / "file.tar.gz"
     path.write_bytes(content)
