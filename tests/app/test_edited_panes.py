@@ -102,6 +102,16 @@ def test_layer_shows_the_edited_parameters_beside_the_original_s(page: Page) -> 
     expect(which).to_have_count(0)
 
 
+def test_graph_and_histogram_say_that_they_are_of_the_model_before(page: Page) -> None:
+    note = page.get_by_test_id("legend-note")
+    histogram = page.get_by_test_id("what-if").locator(".caption").first
+    expect(note).to_have_text("without the edits")
+    expect(histogram).to_contain_text("line: quantized before the edits")
+    page.get_by_test_id("clear-edits").click()
+    expect(note).to_have_count(0)
+    expect(histogram).to_contain_text("line: quantized;")
+
+
 def test_an_edited_qoperator_file_has_the_names_of_its_layers(
     quantized: Callable[..., Path],
 ) -> None:

@@ -84,6 +84,24 @@ def test_selection_survives_tabs(playground: str, open_page: OpenPage) -> None:
     expect(page.get_by_test_id("reading")).to_contain_text("stem.weight")
 
 
+def test_another_tab_begins_at_its_top(playground: str, open_page: OpenPage) -> None:
+    page = settled(open_page(playground))
+    page.get_by_test_id("tab-Layers").click()
+    expect(page.get_by_test_id("table-tensors")).to_be_visible()
+    page.get_by_test_id(
+        "card-Weights of all layers, float and quantized"
+    ).scroll_into_view_if_needed()
+    page.mouse.move(900, 500)
+    page.mouse.wheel(0, 5000)
+    expect(page.get_by_test_id("table-tensors")).not_to_be_in_viewport()
+    page.get_by_test_id("tab-Layer").click()
+    expect(page.get_by_test_id("layer-name")).to_be_in_viewport()
+    assert page.get_by_test_id("layer-name").evaluate(
+        """(name) => name.getBoundingClientRect().top >=
+             document.querySelector('[data-cell-name="tabs"]').getBoundingClientRect().bottom"""
+    )
+
+
 def test_click_on_a_bar_selects_its_layer(playground: str, open_page: OpenPage) -> None:
     page = settled(open_page(playground))
     page.get_by_test_id("tab-Layers").click()

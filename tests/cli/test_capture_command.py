@@ -67,7 +67,10 @@ def test_the_file_holds_what_the_library_captures(model: Path, tmp_path: Path) -
 def test_the_table_says_what_was_captured(model: Path, tmp_path: Path) -> None:
     text = shown(model, "--layer", "stem", "--layer", "stem.weight", "-o", tmp_path / "c.npz")
     first, *_ = text.splitlines()
-    assert "reference execution, image " in first
+    assert first.endswith(
+        f"reference execution, image 0 of cifar10-test-sample "
+        f"(number {load_sample().indices[0]:,} of the whole set)"
+    )
     row = next(line for line in text.splitlines() if line.startswith("stem.out "))
     assert "1×16×32×32" in row and "…" in row
     assert "16 scales" in next(line for line in text.splitlines() if line.startswith("stem.weight"))

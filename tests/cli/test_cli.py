@@ -116,6 +116,8 @@ def test_a_model_onnxruntime_cannot_run_gets_one_line(random_resnet8: Path, tmp_
 
 
 def test_bad_options_get_one_line(tmp_path: Path) -> None:
+    line = refused("sensitivity", "resnet8-int8", "--mode", "all")
+    assert "Invalid value for '--mode': 'all' is not one of 'disable', 'enable', 'both'." in line
     assert "choose 1 to 1,000" in refused("evaluate", "resnet8", "--images", 0)
     assert "2,000 images were asked" in refused("evaluate", "resnet8", "--images", 2000)
     assert "No such option" in refused("evaluate", "resnet8", "--imagse", 3)

@@ -100,6 +100,7 @@ class Page:
         """Put other edits in force; they outlive this page for as long as the process does."""
         self._edits = edits
         keep_edits(self.session.opened, edits)
+        self.graph.note = "without the edits" if edits else ""
         self.bench.edited()
         # A slider moves there, and other panes are shown anew when they are turned to.
         if self.tabs.tab != WHAT_IF:

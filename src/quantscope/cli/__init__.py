@@ -86,6 +86,7 @@ def main() -> None:
         context = getattr(error, "ctx", None)
         hint = f" See: {context.command_path} --help" if context else ""
         text = getattr(error, "format_message", error.__str__)().rstrip(". ")
+        text = text.replace(": Value error, ", ": ")
         if text:  # without a command, the help was printed already
             end = "" if text.endswith("?") else "."
             messages.print(f"quantscope: {text}{end}{hint}", markup=False)

@@ -90,7 +90,7 @@ def command(
     if as_json:
         emit_json({"file": str(output), **capture_to_dict(result)})
         return
-    for line in lines(result, output, console.width if console.is_terminal else None):
+    for line in _lines(result, rows, output, console.width if console.is_terminal else None):
         console.print(line, markup=False)
 
 
@@ -112,13 +112,16 @@ def _range(text: str) -> range:
     return found
 
 
-def lines(result: "Capture", output: Path, width: int | None = None) -> Iterator[str]:
-    """What was captured, as text."""
+def _lines(
+    result: "Capture", rows: list[int], output: Path, width: int | None = None
+) -> Iterator[str]:
     from quantscope.report.wording import printable
 
-    count = len(result.indices)
-    images = f"image {result.indices[0]}" if count == 1 else f"{count:,} images"
-    yield f"{result.model}, {result.execution} execution, {images} of {result.data}"
+    images = f"{len(rows):,} images" if len(rows) > 1 else f"image {rows[0]}"
+    # The page calls an image by its number in the whole set.
+    number = int(result.indices[0])
+    also = f" (number {number:,} of the whole set)" if rows != [number] and len(rows) == 1 else ""
+    yield f"{result.model}, {result.execution} execution, {images} of {result.data}{also}"
     yield from _table(result).lines(width)
     if result.unseen:
         yield "not seen"

@@ -141,7 +141,7 @@ def hist_data(at: Situation) -> dict[str, Any]:
         "movable": tensor.params.is_per_tensor and not at.locked,
         "symmetric": stays_symmetric(tensor, tensor.params),
         "message": "",
-        "caption": _caption(tensor, is_float=counted.name == "float"),
+        "caption": _caption(at, tensor, is_float=counted.name == "float"),
     }
 
 
@@ -225,15 +225,16 @@ def _histogram(session: Session, tensor: QuantTensor) -> Histogram | str:
     return found or session.failures.get("histograms") or "Its values are being counted…"
 
 
-def _caption(tensor: QuantTensor, *, is_float: bool) -> str:
-    what = "float" if is_float else "quantized"
-    over = "; line: quantized" if is_float else ""
+def _caption(at: Situation, tensor: QuantTensor, *, is_float: bool) -> str:
+    before = " before the edits" if at.edits else ""
+    what = "float values" if is_float else f"quantized values{before}"
+    over = f"; line: quantized{before}" if is_float else ""
     ends = (
         "drag the ends of the range"
         if tensor.params.is_per_tensor
         else "each channel has a range of its own; shown is the widest"
     )
-    return f"filled: {what} values{over}; heights are logarithmic; {ends}"
+    return f"filled: {what}{over}; heights are logarithmic; {ends}"
 
 
 def _shortest(scale: Any) -> float:

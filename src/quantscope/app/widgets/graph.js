@@ -94,7 +94,9 @@ function render({ model, el }) {
       box.classList.toggle("blank", !colour);
       box.querySelector(".value").textContent = text;
     }
-    legend.replaceChildren(...legendParts(found));
+    const note = model.get("note");
+    legend.replaceChildren(...legendParts(found),
+      ...(note && found ? [element("span", { class: "note", text: note, "data-testid": "legend-note" })] : []));
   }
 
   function legendParts(found) {
@@ -278,6 +280,7 @@ function render({ model, el }) {
   model.on("change:drawing", redraw);
   model.on("change:metrics", paint);
   model.on("change:metric", paint);
+  model.on("change:note", paint);
   const silence = onSelection(model, mark);
   const watch = new ResizeObserver(() => {
     if (!touched) fit(false);
@@ -293,6 +296,7 @@ function render({ model, el }) {
     model.off("change:drawing", redraw);
     model.off("change:metrics", paint);
     model.off("change:metric", paint);
+    model.off("change:note", paint);
   };
 }
 

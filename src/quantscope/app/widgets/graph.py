@@ -21,6 +21,8 @@ class Graph(Selecting):
     drawing = traitlets.Dict().tag(sync=True)
     metrics: traitlets.List[Any] = traitlets.List().tag(sync=True)
     metric = traitlets.Unicode("sqnr").tag(sync=True)
+    note = traitlets.Unicode("").tag(sync=True)
+    """Which model the metrics are of, where that is not plain."""
 
     def colour(self, found: tuple[Metric, ...]) -> None:
         keys = [metric.key for metric in found]

@@ -23,9 +23,23 @@ function render({ model, el }) {
   }
 
   function choose(name) {
+    const hidden = hiddenAbove();
     model.set("tab", name);
     model.save_changes();
     draw();
+    if (hidden > 0) scroller().scrollBy(0, -hidden);
+  }
+
+  // The bar stays in sight while a pane is scrolled under it; another pane begins at its top.
+  function hiddenAbove() {
+    const pane = [...document.querySelectorAll('[data-cell-name^="pane_"]')].find((cell) => cell.offsetHeight);
+    return pane ? bar.getBoundingClientRect().bottom - pane.getBoundingClientRect().top : 0;
+  }
+
+  function scroller() {
+    let part = document.querySelector('[data-cell-name="tabs"]');
+    while (part && !(part.scrollHeight > part.clientHeight && /auto|scroll/.test(getComputedStyle(part).overflowY))) part = part.parentElement;
+    return part ?? document.scrollingElement;
   }
 
   bar.addEventListener("keydown", (event) => {
