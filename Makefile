@@ -9,10 +9,10 @@ READY := $(VENV)/.ready
 play: setup
 	@$(BIN)/quantscope play
 
-# Side by side, a file of tests a process; but those of the page alone, for they wait for it.
+# Side by side, a file of tests a process; those of the page after the others, for they wait for it.
 test: setup browser lint
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --ignore tests/app
-	$(BIN)/python -m pytest tests/app
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/app
 
 test-slow: setup browser
 	$(BIN)/python -m pytest -m slow --timeout 1200

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from playing import settled
 from playwright.sync_api import Page, expect
 
@@ -29,6 +30,7 @@ def walked(page: Page, shown: dict[str, str], float_lines: int) -> None:
         expect(page.locator(".qs-gallery .error")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_a_program_is_shown_in_every_tab(
     playground: str, open_page: OpenPage, resnet8_program: Path
 ) -> None:

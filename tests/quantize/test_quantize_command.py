@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import in_process
 import numpy as np
 import onnx
 import pytest
@@ -22,11 +23,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def refused(*arguments: object) -> str:
-    done = run(*arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("quantscope: ")
-    assert done.stderr.count("\n") == 1
-    return done.stderr.removeprefix("quantscope: ").strip()
+    return in_process.refused("quantize", *arguments).removeprefix("quantscope: ").strip()
 
 
 def nodes(path: Path) -> dict[str, str]:

@@ -1,0 +1,34 @@
+"""The command line without a process of its own: modules are loaded once for many commands."""
+
+import io
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from subprocess import CompletedProcess
+from unittest.mock import patch
+
+from quantscope.cli import main
+
+
+def run(*arguments: object) -> CompletedProcess[str]:
+    """As `test_cli.run`."""
+    words = ["quantscope", *map(str, arguments)]
+    with (
+        redirect_stdout(io.StringIO()) as stdout,
+        redirect_stderr(io.StringIO()) as stderr,
+        patch.object(sys, "argv", words),
+        patch.dict("os.environ", COLUMNS="100"),
+    ):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+    assert isinstance(code, int | None)
+    return CompletedProcess(words, code or 0, stdout.getvalue(), stderr.getvalue())
+
+
+def refused(*arguments: object) -> str:
+    """The one line that bad input gets."""
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("quantscope: ") and done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
