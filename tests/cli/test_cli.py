@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
@@ -113,6 +114,21 @@ def test_a_model_onnxruntime_cannot_run_gets_one_line(random_resnet8: Path, tmp_
     path = tmp_path / "nonsense.onnx"
     onnx.save(model, path)
     assert "Nonsense" in refused("evaluate", path)
+
+
+def test_a_model_that_fails_while_it_runs_gets_one_line(
+    random_resnet8: Path, tmp_path: Path
+) -> None:
+    model = onnx.load(random_resnet8)
+    (flatten,) = (node for node in model.graph.node if node.op_type == "Flatten")
+    shape = onnx.numpy_helper.from_array(np.array([1, -1]), "one_image")
+    model.graph.initializer.append(shape)
+    flatten.CopyFrom(onnx.helper.make_node("Reshape", [*flatten.input, shape.name], flatten.output))
+    path = tmp_path / "one.onnx"
+    onnx.save(model, path)
+    assert "one.onnx failed while running: " in refused("evaluate", path, "--images", 2)
+    line = refused("quantize", path, "-o", tmp_path / "q.onnx", "--calibration-images", 2)
+    assert "failed while it was calibrated" in line
 
 
 def test_bad_options_get_one_line(tmp_path: Path) -> None:

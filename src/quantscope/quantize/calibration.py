@@ -108,7 +108,7 @@ def _session(model: Path, *, threads: int) -> ort.InferenceSession:
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = threads
-    options.log_severity_level = 3  # warnings about a person's model are ours to phrase
+    options.log_severity_level = 4  # errors are raised, and ours to phrase
     return ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
 
 

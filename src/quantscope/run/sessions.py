@@ -25,7 +25,7 @@ def session_options(
     `threads` 0 lets onnxruntime use the machine's cores.
     """
     options = ort.SessionOptions()
-    options.log_severity_level = 3  # what is wrong with a person's model is ours to phrase
+    options.log_severity_level = 4  # errors are raised, and ours to phrase
     options.intra_op_num_threads = threads
     options.graph_optimization_level = (
         ort.GraphOptimizationLevel.ORT_DISABLE_ALL
