@@ -108,6 +108,19 @@ def test_scores_that_are_probabilities_are_shown_as_they_are(found: Accuracies) 
     assert np.allclose(probabilities(found.float_, 7), shares[7])
 
 
+def test_probabilities_of_one_image_are_told_by_those_of_many(found: Accuracies) -> None:
+    """An edited model is asked for the picked image alone, whose coarse shares add up to 0.8."""
+    assert found.float_ is not None
+    shares = np.apply_along_axis(softmax, 1, found.float_.scores)
+    shares[7] *= 0.8
+    many = replace(found.float_, scores=shares.astype(np.float32))
+    alone = evaluate("resnet8", found.images.select(np.array([7])), execution="reference")
+    alone = replace(alone, scores=many.scores[7:8])
+    assert np.array_equal(probabilities(alone, 0, like=many), many.scores[7])
+    html = prediction_html(replace(found, reference=many), 7, edited=alone)
+    assert html.count(f"{100 * shares[7].max():.1f} %") == 2
+
+
 def test_why_there_are_no_feature_maps_is_said(quantized: Callable[..., Path]) -> None:
     def why(model: str | Path, layer: str) -> str:
         return why_no_maps(Session(open_pair(model)), Selection(layer, None))

@@ -1,6 +1,7 @@
 """Images: pick one; what the float and the quantized network make of it, outside and inside."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 import marimo as mo
@@ -15,6 +16,7 @@ from quantscope.app.thumbnail import thumbnail
 from quantscope.app.widgets.live import Live
 from quantscope.app.widgets.thumbnails import Thumbnails
 from quantscope.app.words import word
+from quantscope.app.worker import mistake
 from quantscope.errors import QuantscopeError
 from quantscope.run import Evaluation, evaluate
 
@@ -42,6 +44,8 @@ class Images:
     def __init__(self, page: "Page") -> None:
         self.page = page
         self.thumbnails, self.prediction, self.no_maps = Thumbnails(), Live(), Live()
+        self._asked = 0
+        self._saying = Lock()
         self.views = {name: mo.ui.anywidget(w) for name, w in self._widgets().items()}
         self.thumbnails.observe(lambda _: self._turn_to_first(), names="filter")
         self.thumbnails.observe(lambda _: self._fill(), names="page")
@@ -63,7 +67,9 @@ class Images:
         if found is None:
             failed = self.page.session.failures
             said = "No image could be classified." if failed else "Images are being classified…"
-            self.prediction.html = line(said, kind="qs-faint")
+            self._asked += 1
+            with self.prediction.hold_sync():
+                self.prediction.html, self.prediction.busy = line(said, kind="qs-faint"), False
             self.thumbnails.items, self.thumbnails.filters = [], []
             return
         self.thumbnails.filters = [
@@ -81,9 +87,8 @@ class Images:
         self.no_maps.html = line(why, kind="qs-faint") if why else ""
 
     def show(self) -> mo.Html:
-        """Places for widgets: picking an image builds nothing anew."""
-        if self.picked is None:
-            self.refresh()
+        """Places for widgets: picking an image builds nothing anew. Edits may be others by now."""
+        self.refresh()
         said = said_of(self.page.edited, _WHICH)
         return mo.Html(
             f'<div class="qs-images" data-testid="images">{said}'
@@ -107,23 +112,41 @@ class Images:
         self.page.image_news()
 
     def _predict(self) -> None:
+        """At once, or dimmed until the edited model has been asked: a program takes a second."""
+        self._asked += 1
         picked, edited = self.picked, self.page.edited
         if picked is None:
             return
-        found, row = picked
-        said = None if edited is None else self._said_by(edited, found, row)
-        self.prediction.html = prediction_html(found, row, edited=said)
+        if edited is None or self.page.session.known(_key(edited, *picked)) is not None:
+            self._say()
+            return
+        self.prediction.busy = True
+        Thread(target=self._say, daemon=True).start()
+
+    def _say(self) -> None:
+        """One after the other: who comes last knows what was picked last, and is heard last."""
+        with self._saying:
+            asked, picked, edited = self._asked, self.picked, self.page.edited
+            if picked is None:
+                return
+            said = None if edited is None else self._said_by(edited, *picked)
+            if asked == self._asked:
+                with self.prediction.hold_sync():
+                    self.prediction.html = prediction_html(*picked, edited=said)
+                    self.prediction.busy = False
 
     def _said_by(self, edited: EditedFile, found: Accuracies, row: int) -> Evaluation | str:
-        """Of the picked image alone, which takes no time to speak of."""
-        image, index = found.images.select(np.array([row])), int(found.images.indices[row])
+        """Of the picked image alone."""
+        image = found.images.select(np.array([row]))
         try:
             return self.page.session.result(
-                ("edited", edited.of, index),
+                _key(edited, found, row),
                 lambda: evaluate(edited.path, image, execution="reference"),
             )
         except QuantscopeError as error:
             return str(error)
+        except Exception as error:
+            return mistake(error)
 
     def _turn_to_first(self) -> None:
         self.thumbnails.page = 0
@@ -135,8 +158,13 @@ class Images:
             return
         rows = np.flatnonzero(_chosen(found, self.thumbnails.filter))
         self.thumbnails.pages = max(1, -(-len(rows) // _A_PAGE))
-        start = _A_PAGE * min(self.thumbnails.page, self.thumbnails.pages - 1)
+        self.thumbnails.page = min(self.thumbnails.page, self.thumbnails.pages - 1)
+        start = _A_PAGE * self.thumbnails.page
         self.thumbnails.items = [_item(found, int(r)) for r in rows[start : start + _A_PAGE]]
+
+
+def _key(edited: EditedFile, found: Accuracies, row: int) -> Hashable:
+    return "edited", edited.of, int(found.images.indices[row])
 
 
 def filters(found: Accuracies) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
@@ -168,7 +196,7 @@ def prediction_html(found: Accuracies, row: int, *, edited: Evaluation | str | N
         if (evaluation := found.of(which)) is not None
     )
     if isinstance(edited, Evaluation):
-        columns += _column("edited", edited, 0, names, number)
+        columns += _column("edited", edited, 0, names, number, like=_quantized(found))
     elif edited is not None:
         columns += f'<div class="qs-of-edited"><h4>edited</h4>{line(edited, kind="qs-faint")}</div>'
     picture = thumbnail(found.images, row)
@@ -180,21 +208,33 @@ def prediction_html(found: Accuracies, row: int, *, edited: Evaluation | str | N
     )
 
 
-def probabilities(evaluation: Evaluation, row: int) -> NDArray[np.float64]:
+def probabilities(
+    evaluation: Evaluation, row: int, *, like: Evaluation | None = None
+) -> NDArray[np.float64]:
     """The softmax of the scores, or the scores where the model ends in one.
 
-    Quantized, those of an image need not add up to 1; of all images they nearly do.
+    Quantized, those of an image need not add up to 1; of all images they nearly do. `like` is of
+    many images, by a model that ends as this one's does: of a few images it cannot be told.
     """
     scores = np.asarray(evaluation.scores[row], np.float64)
-    sums = evaluation.scores.sum(axis=1, dtype=np.float64)
-    if evaluation.scores.min() >= 0 and np.abs(np.median(sums) - 1) < _NEARLY:
+    known = (like or evaluation).scores
+    sums = known.sum(axis=1, dtype=np.float64)
+    if known.min() >= 0 and np.abs(np.median(sums) - 1) < _NEARLY:
         return scores
     powers = np.exp(scores - scores.max())
     return np.asarray(powers / powers.sum())
 
 
-def _column(which: str, evaluation: Evaluation, row: int, names: list[str], label: int) -> str:
-    shares = probabilities(evaluation, row)
+def _column(
+    which: str,
+    evaluation: Evaluation,
+    row: int,
+    names: list[str],
+    label: int,
+    *,
+    like: Evaluation | None = None,
+) -> str:
+    shares = probabilities(evaluation, row, like=like)
     best = np.argsort(-shares, kind="stable")[:_TOP]
     lines = "".join(
         f'<tr class="{"qs-true" if k == label else ""}"><td>{safe(names[k])}</td>'
