@@ -7,6 +7,7 @@ whose setters are given here. Setters may be called from any thread of marimo's.
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import marimo as mo
@@ -59,6 +60,8 @@ class Page:
         self._set = setters
         self._edits: Edits = ()
         self._edited: EditedFile | None = None
+        self._asked: Given | None = None
+        self._opening = Lock()
         self._home, self._given = begun.home, begun.place.given or begun.home
         self.session = begun.session
         self.chrome = Chrome(words={key: vars(word) for key, word in WORDS.items()})
@@ -124,7 +127,11 @@ class Page:
         return self._given.data
 
     def open(self, given: Given) -> None:
-        """Show another pair; what is wrong with it is a line beside where it was asked for."""
+        """Show another pair; what is wrong with it is a line beside where it was asked for.
+
+        Of several that are asked for in a row, the last one is shown.
+        """
+        self._asked = given
         self.opener.busy, self.opener.error = True, ""
         mo.Thread(target=self._open, args=(given,), daemon=True).start()
 
@@ -234,22 +241,25 @@ class Page:
     def _open(self, given: Given) -> None:
         try:
             session = given.open()
-            self._show(session, fitting(self.selection, session.opened.network))
+            with self._opening:
+                if given is not self._asked:
+                    return
+                self._show(session, fitting(self.selection, session.opened.network))
+                self._given = given
+                self._write_address()
+                self.opener.opened += 1
+                self._set.model(lambda count: count + 1)
+                self.begin()
         except Exception as error:
             line = str(error) if isinstance(error, QuantscopeError) else mistake(error)
-            with self.opener.hold_sync():
-                self.opener.busy, self.opener.error = False, line
-            return
-        self._given = given
-        self._write_address()
-        self.opener.opened += 1
-        self._set.model(lambda count: count + 1)
-        self.begin()
+            if given is self._asked:
+                with self.opener.hold_sync():
+                    self.opener.busy, self.opener.error = False, line
 
     def _show(self, session: Session, selection: Selection) -> None:
         drawing = drawing_of(session.opened.network)
         self.worker.stop()
-        self.session = session
+        self.session, self._edits = session, ()  # those in force were the other model's
         self.graph.drawing = drawing
         self.layers.rows = layer_rows(self.session)
         self.gallery.places = places(self.session)

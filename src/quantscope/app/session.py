@@ -95,7 +95,7 @@ class Session:
         """On the most images for which all are known; while none is complete, what there is."""
         wanted = tuple(of for of in self._runs if of not in self.failures)
         found: list[tuple[int, int, ImageSet]] = []
-        for images in self._sets.values():
+        for images in tuple(self._sets.values()):  # a thread may add to them
             there = sum(self._measured(of, len(images)) is not None for of in wanted)
             found.append((int(there == len(wanted)), len(images) if there else -1, images))
         if not found or max(found, key=lambda row: row[:2])[1] < 0:
@@ -252,7 +252,7 @@ class Session:
 
     def _best(self, name: str) -> Any:
         """On the most images for which it is there."""
-        counts = sorted((len(images) for images in self._sets.values()), reverse=True)
+        counts = sorted(self._sets.copy(), reverse=True)  # a thread may add to them
         found = (self._measured(name, count) for count in counts)
         return next((result for result in found if result is not None), None)
 

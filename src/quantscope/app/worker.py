@@ -3,7 +3,7 @@
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from threading import Event
+from threading import Event, Lock
 from time import monotonic
 from typing import Any
 
@@ -29,15 +29,17 @@ class Worker:
         self.job = job
         self._news = news
         self._stop = Event()
+        self._changing = Lock()
 
     def start(self, work: Work) -> None:
-        self._stop.set()
-        self._stop = Event()
-        with self.job.hold_sync():
-            self.job.running, self.job.error, self.job.what = True, "", ""
-            self.job.done = self.job.total = 0
+        with self._changing:
+            self._stop.set()
+            stop = self._stop = Event()
+            with self.job.hold_sync():
+                self.job.running, self.job.error, self.job.what = True, "", ""
+                self.job.done = self.job.total = 0
         # Only mo.Thread's setters reach the page.
-        mo.Thread(target=self._run, args=(work, self._stop), daemon=True).start()
+        mo.Thread(target=self._run, args=(work, stop), daemon=True).start()
 
     def stop(self) -> None:
         self._stop.set()
@@ -61,8 +63,11 @@ class Worker:
                 self._news()
             except Exception as found:
                 error = error or mistake(found)
-            with self.job.hold_sync():
-                self.job.running, self.job.error = False, error
+            # Another work may have begun meanwhile: the sign is that one's.
+            with self._changing:
+                if stop is self._stop:
+                    with self.job.hold_sync():
+                        self.job.running, self.job.error = False, error
 
     def _progress(self, stop: Event) -> Progress:
         last = 0.0

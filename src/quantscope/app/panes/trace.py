@@ -16,6 +16,7 @@ from quantscope.app.widgets.choice import Choice
 from quantscope.app.widgets.feature_map import FeatureMap
 from quantscope.app.widgets.live import Live
 from quantscope.app.words import word
+from quantscope.app.worker import mistake
 from quantscope.data import ImageSet
 from quantscope.errors import QuantscopeError
 from quantscope.run import Trace, capture, trace_value
@@ -79,7 +80,11 @@ class Tracer:
             self.which.html = said_of(edited, "The edited model, with {edits}.")
         picked = self.page.images.picked
         if picked is None or why_not(session):
-            self.text.html = line("The images are being classified…", kind="qs-faint")
+            failed = "No image could be classified." if session.failures else ""
+            said = failed or "The images are being classified…"
+            self._asked = self._values = None
+            with self.text.hold_sync():
+                self.text.html, self.text.busy = line(said, kind="qs-faint"), False
             return
         found, row = picked
         asked = _Asked(session, edited, selection, found.images.select(np.array([row])))
@@ -104,14 +109,18 @@ class Tracer:
 
     def _read(self, asked: "_Asked") -> None:
         try:
-            values = asked.output()
+            values, why = asked.output(), ""
         except QuantscopeError as error:
-            self._values, self.map.values = None, []
-            self._say(line(str(error)), asked)
-            return
+            values, why = None, str(error)
+        except Exception as error:
+            values, why = None, mistake(error)
         if asked is not self._asked:
             return
         self._values = values
+        if values is None:
+            self.map.values = []
+            self._say(line(why), asked)
+            return
         place = [min(at, size - 1) for at, size in zip(self.map.place, values.shape, strict=True)]
         with self.map.hold_sync():
             self.map.channels = len(values)
@@ -130,14 +139,17 @@ class Tracer:
         mo.Thread(target=self._trace, args=(self._asked,), daemon=True).start()
 
     def _trace(self, asked: "_Asked") -> None:
-        place = tuple(self.map.place)
-        assert self._values is not None
+        place, values = tuple(self.map.place), self._values
+        if values is None:  # another layer was asked for since
+            return
         # After a Gemm there is a channel and nothing else.
-        at = place if self._values.shape[1:] != (1, 1) else place[:1]
+        at = place if values.shape[1:] != (1, 1) else place[:1]
         try:
             html = trace_html(asked.trace(at), edited=asked.edited is not None)
         except QuantscopeError as error:
             html = line(str(error))
+        except Exception as error:
+            html = line(mistake(error))
         if place == tuple(self.map.place):
             self._say(html, asked)
 

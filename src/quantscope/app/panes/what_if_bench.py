@@ -213,8 +213,10 @@ class Bench:
         self.said.html = what_if.said_html(answer)
         if answer.effect is not None and answer.images is not None:
             self.flips.groups = flip_groups(answer.effect.against_base, answer.images)
+        elif answer.effect is None:
+            self.flips.groups = []
         self.flips.busy = self.effect.busy = not is_latest
-        if answer.settled:
+        if answer.settled or answer.effect is None:
             self.paint(cast(ThemeName, self.page.chrome.theme or "light"))
 
     def _show(self) -> None:
@@ -307,11 +309,15 @@ class Bench:
 
     def _measure_all(self, progress: Progress) -> Iterator[None]:
         """The whole sample; asked again, all test images."""
-        session, shown = self.session, self.answer
-        has_sample = shown is not None and shown.images is session.sample
+        session, edits, way, shown = self.session, self.page.edits, self.way, self.answer
+        has_sample = (
+            shown is not None
+            and (shown.edits, shown.way) == (edits, way)
+            and shown.images is session.sample
+        )
         images = session.full if has_sample else session.sample
-        found = answer_on(images, session, self.page.edits, self.way, progress)
-        if found.edits == self.page.edits:
+        found = answer_on(images, session, edits, way, progress)
+        if (session, edits, way) == (self.session, self.page.edits, self.way):
             self.full.offer = self._more_than(images)
             self._publish(found)
         yield

@@ -1,0 +1,107 @@
+"""A page without a browser: whatever ends first, what was asked for last is what is shown."""
+
+import time
+from collections.abc import Callable, Iterator
+from threading import Event
+
+import pytest
+
+from quantscope.app.page import Page, Setters
+from quantscope.app.panes import trace
+from quantscope.app.place import Given, begin_at
+from quantscope.app.selection import Selection
+from quantscope.app.session import Session
+from quantscope.edit import SetScale
+from quantscope.errors import QuantscopeError
+
+SECONDS = 60
+
+
+def eventually(is_so: Callable[[], bool]) -> bool:
+    end = time.monotonic() + SECONDS
+    while not is_so() and time.monotonic() < end:
+        time.sleep(0.02)
+    return is_so()
+
+
+@pytest.fixture
+def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[Page]:
+    """Nothing is measured by itself."""
+    monkeypatch.setattr(Page, "begin", lambda _: None)
+    setters = Setters(*[lambda _: None for _ in Setters.__dataclass_fields__])
+    made = Page(begin_at({"model": "resnet8-int8"}, {"tab": "Trace"}), setters)
+    yield made
+    made.set_edits(())
+    made.close()
+
+
+def test_the_model_asked_for_last_is_shown(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads, began, opens = Event(), Event(), Given.open
+    ended = []
+
+    def slowly(given: Given) -> Session:
+        if given.model == "resnet8-uint8":
+            began.set()
+            assert reads.wait(SECONDS)
+        return opens(given)
+
+    monkeypatch.setattr(Given, "open", slowly)
+    opening = page._open
+    monkeypatch.setattr(page, "_open", lambda given: (opening(given), ended.append(given)))
+    page.open(Given("resnet8-uint8"))
+    assert began.wait(SECONDS)
+    page.open(Given("resnet8"))
+    assert eventually(lambda: len(ended) == 1)
+    reads.set()
+    assert eventually(lambda: len(ended) == 2)
+    assert (page.session.opened.name, page.chrome.address["model"]) == ("resnet8", "resnet8")
+    assert not page.opener.busy
+
+
+def test_another_model_is_not_asked_about_the_edits_of_the_one_before(page: Page) -> None:
+    page.bench.way_choice.value = "runtime-int8"  # which the other model does not have
+    asked = []
+    page.bench.answers.ask = lambda session, edits, _: asked.append((session, edits))
+    edits = (SetScale("stack2.conv1.out", 0.02),)
+    assert page.bench.put(edits) == ""
+    assert asked == [(page.session, edits)]
+    page.open(Given("resnet8-uint8"))
+    assert eventually(lambda: page.opener.opened == 1)
+    assert all(not asked_for for session, asked_for in asked if session is page.session)
+
+
+def test_trace_is_there_again_with_the_model_that_it_was_of(page: Page) -> None:
+    list(page.session.measure(page.session.sample.take(8)))
+    page.refresh()
+    assert eventually(lambda: "qs-formula" in page.tracer.text.html)
+    page.open(Given("resnet8-uint8"))
+    assert eventually(lambda: page.opener.opened == 1)
+    if page.images.picked is None:
+        assert "being classified" in page.tracer.text.html
+    page.open(Given("resnet8-int8"))
+    assert eventually(lambda: "qs-formula" in page.tracer.text.html)
+
+
+def test_a_layer_that_fails_late_leaves_the_map_of_the_selected_one(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list(page.session.measure(page.session.sample.take(8)))
+    page.refresh()
+    assert eventually(lambda: "stem</h2>" in page.tracer.text.html)
+    fails, output = Event(), trace._Asked.output
+
+    def late(asked: trace._Asked) -> object:
+        if asked.selection.layer == "stack1.conv1":
+            assert fails.wait(SECONDS)
+            raise QuantscopeError("It fails late")
+        return output(asked)
+
+    monkeypatch.setattr(trace._Asked, "output", late)
+    ended, read = [], page.tracer._read
+    monkeypatch.setattr(page.tracer, "_read", lambda asked: (read(asked), ended.append(asked)))
+    for layer in ("stack1.conv1", "stack2.conv1"):
+        page.select(Selection(layer, f"{layer}.out"))
+    assert eventually(lambda: "stack2.conv1</h2>" in page.tracer.text.html)
+    fails.set()
+    assert eventually(lambda: len(ended) == 2)
+    assert page.tracer.map.values
