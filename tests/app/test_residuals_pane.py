@@ -57,3 +57,12 @@ def test_a_float_model_has_no_steps_that_differ() -> None:
     shown = show(session, first_selection(session.opened.network))
     assert "Nothing is quantized in this network" in shown.text
     assert wanted(session, theme="light") == []
+
+
+def test_a_share_that_is_not_zero_never_reads_as_zero() -> None:
+    assert (share_text(0), share_text(1e-5), share_text(-1e-5)) == (
+        "0.00 %",
+        "< 0.01 %",
+        "> −0.01 %",
+    )
+    assert (share_text(-0.004, 0), share_text(-0.3, 1)) == ("> −1 %", "−30.0 %")

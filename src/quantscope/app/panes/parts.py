@@ -15,9 +15,10 @@ def safe(text: str) -> str:
 
 def share_text(share: float, digits: int = 2) -> str:
     """`0.03 %`; a share that is not zero never reads as zero."""
-    text = f"{100 * share:.{digits}f} %".replace("-", "−")
     smallest = 10.0**-digits
-    return f"< {smallest:g} %" if 0 < 100 * share < smallest / 2 else text
+    if share and abs(100 * share) < smallest / 2:
+        return f"< {smallest:g} %" if share > 0 else f"> −{smallest:g} %"
+    return f"{100 * share:.{digits}f} %".replace("-", "−")
 
 
 def select_button(selection: Selection, text: str, *, chosen: bool = False) -> str:
