@@ -54,6 +54,10 @@ def test_the_difference_is_first_minus_second_and_blue_where_it_is_better() -> N
     # Fewer on the diagonal and more off it are a loss.
     np.testing.assert_allclose(mesh(axes), [[-1, -1, 0], [0, -1, -1], [1, 0, 1]])
     assert "−16.67 points" in axes.get_title("left")
+    # The bar's colours are worse and better, not fewer and more: signs would contradict the cells.
+    bar = figure.axes[1]
+    assert {t.get_text() for t in bar.get_yticklabels()} == {"1", "0"}
+    assert bar.get_ylabel() == "worse  ←  images  →  better"
     assert "worse.onnx (reference) against better.onnx (reference), 6 images" in texts(figure)
 
 

@@ -64,6 +64,16 @@ def test_a_second_comparison_lies_beside_in_the_edited_colour() -> None:
     )
 
 
+def test_hollow_marks_are_explained_only_where_there_are_some() -> None:
+    whole = comparison(tensors=tuple(replace(t, local_sqnr_db=None) for t in (CONV, ADD)))
+    figure = sqnr_along(whole, whole)
+    legend = figure.axes[0].get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["before", "after"]
+    assert "hollow" not in texts(figure)
+    assert sqnr_along(whole).axes[0].get_legend() is None
+
+
 def test_the_two_can_be_named() -> None:
     figure = sqnr_along(comparison(), comparison(), labels=("ONNX", "PT2E"))
     assert "PT2E is net.onnx" in texts(figure)

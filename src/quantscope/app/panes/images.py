@@ -33,8 +33,8 @@ _NAMES = {
     "edited": f"edited, {word('reference', 'its arithmetic')}",
 }
 _WHICH = (
-    "Counts, filters and thumbnails are of the model as it was opened; the last column and the "
-    "feature maps are with {edits}."
+    "Counts, filters and thumbnails are of the model as it was opened; the column edited and "
+    "the feature maps are with {edits}."
 )
 
 

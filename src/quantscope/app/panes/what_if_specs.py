@@ -229,12 +229,12 @@ def _caption(at: Situation, tensor: QuantTensor, *, is_float: bool) -> str:
     before = " before the edits" if at.edits else ""
     what = "float values" if is_float else f"quantized values{before}"
     over = f"; line: quantized{before}" if is_float else ""
-    ends = (
-        "drag the ends of the range"
-        if tensor.params.is_per_tensor
-        else "each channel has a range of its own; shown is the widest"
-    )
-    return f"filled: {what}{over}; heights are logarithmic; {ends}"
+    ends = "; drag the ends of the range"
+    if not tensor.params.is_per_tensor:
+        ends = "; each channel has a range of its own; shown is the widest"
+    elif at.locked:
+        ends = ""
+    return f"filled: {what}{over}; heights are logarithmic{ends}"
 
 
 def _shortest(scale: Any) -> float:

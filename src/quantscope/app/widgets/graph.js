@@ -1,5 +1,6 @@
 const MARGIN = 10;
 const LARGEST = 4;
+const NEARLY = 0.78; // shrunk by no more than this, all of the network is shown at first
 
 function render({ model, el }) {
   const picker = element("select", { "aria-label": "Colour layers by", "data-testid": "colour-by" });
@@ -138,7 +139,8 @@ function render({ model, el }) {
     const { clientWidth: cw, clientHeight: ch } = svg;
     if (!cw || !ch) return;
     const across = (cw - 2 * MARGIN) / width;
-    view.k = Math.min(1.25, whole ? Math.min(across, (ch - 2 * MARGIN) / height) : across);
+    const all = Math.min(across, (ch - 2 * MARGIN) / height);
+    view.k = Math.min(1.25, whole || all > NEARLY * across ? all : across);
     view.x = (cw - width * view.k) / 2;
     view.y = MARGIN;
     stage.style.maxHeight = `${Math.ceil(height * Math.min(1.25, across) + 2 * MARGIN)}px`;
@@ -147,6 +149,7 @@ function render({ model, el }) {
   function place() {
     keepInside();
     scene.setAttribute("transform", `translate(${view.x},${view.y}) scale(${view.k})`);
+    svg.classList.toggle("goes-on", view.y + (drawing().height ?? 0) * view.k > svg.clientHeight);
   }
 
   function keepInside() {

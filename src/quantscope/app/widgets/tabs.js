@@ -16,7 +16,7 @@ function render({ model, el }) {
     const current = model.get("tab");
     hideOthers(current);
     bar.replaceChildren(...model.get("names").map((name) => element("button", {
-      type: "button", role: "tab", text: name, "data-testid": `tab-${name}`,
+      type: "button", role: "tab", text: name, "data-name": name, "data-testid": `tab-${name}`,
       "aria-selected": String(name === current), tabindex: name === current ? 0 : -1,
       onclick: () => choose(name),
     })));

@@ -116,7 +116,7 @@ def _draw_sqnr(axes: Axes, tensor: TensorComparison) -> None:
                 color=theme.faint,
                 transform=axes.get_xaxis_transform(),
             )
-    axes.margins(y=0.16)
+    axes.margins(y=0.26)
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     if np.isfinite(whole).any():
         legend(axes, columns=3)

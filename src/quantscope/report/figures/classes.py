@@ -79,7 +79,7 @@ def confusion_difference(delta: PairedDelta, *, theme: ThemeName = "light") -> F
             [[signed(int(n), "+d") if n else "" for n in row] for row in change],
             [[ink_on(value, limit, theme_of(axes)) for value in row] for row in better],
         )
-    _colour_bar(figure, axes, mesh, "images for the worse (−) or the better (+)")
+    _colour_bar(figure, axes, mesh, "worse  ←  images  →  better")
     note(figure, f"{_subjects(delta)}. Numbers: images more or fewer; empty: no change.")
     return figure
 
@@ -206,7 +206,7 @@ def _colour_bar(
     bar.ax.tick_params(labelsize=SMALL, length=2, colors=theme.ink)
     bar.outline.set_visible(False)
     bar.ax.yaxis.set_major_locator(MaxNLocator(6, integer=not percent))
-    show = (lambda v, _: f"{100 * v:g} %") if percent else (lambda v, _: signed(round(v, 6)))
+    show = (lambda v, _: f"{100 * v:g} %") if percent else (lambda v, _: f"{abs(round(v, 6)):g}")
     bar.ax.yaxis.set_major_formatter(FuncFormatter(show))
 
 

@@ -72,18 +72,19 @@ def sqnr_along(
             mark_place(axes, place, "not finite" if tensor.not_finite_images else "all zero")
     along_layers(axes, labels_along)
     _limit(axes, shown)
-    _explain(axes, names if edited else [])
+    has_local = any(tensor.local_sqnr_db is not None for tensor in shown)
+    _explain(axes, names if edited else [], has_local=has_local)
     subject = about(comparison)
     if edited is not None:
         if labels != (comparison.model, edited.model):
             subject = f"{names[0]} is {subject}, {names[1]} is {about(edited)}"
         missing = len(tensors) - len(others)
         subject += f"; {missing} without a counterpart" if missing else ""
+    hollow = "where filled is far below hollow, most of the error was there before this quantizer"
     note(
         figure,
-        f"{subject}. 6 dB are one bit; where filled is far below hollow, most of the "
-        f"error was there before this quantizer. Lines join what is made of one another."
-        f"{left_out(comparison)}",
+        f"{subject}. 6 dB are one bit{f'; {hollow}' if has_local else ''}. Lines join what is made "
+        f"of one another.{left_out(comparison)}",
     )
     return figure
 
@@ -127,13 +128,17 @@ def _mark(colour: str, face: str, x: Sequence[float] = (), y: Sequence[float] = 
     )  # fmt: skip
 
 
-def _explain(axes: Axes, names: Sequence[str]) -> None:
+def _explain(axes: Axes, names: Sequence[str], *, has_local: bool) -> None:
     """Which is filled and which is hollow; with two comparisons also whose colour is which."""
+    if not has_local and not names:
+        return
     theme = theme_of(axes)
     neutral = theme.faint if names else QUANTIZED
     marks = [_mark(colour, colour) for colour, _ in zip((QUANTIZED, EDITED), names, strict=False)]
-    marks += [_mark(neutral, neutral), _mark(neutral, theme.paper)]
-    words = [*names, "network up to here", "this quantizer alone"]
+    words = [*names]
+    if has_local:
+        marks += [_mark(neutral, neutral), _mark(neutral, theme.paper)]
+        words += ["network up to here", "this quantizer alone"]
     legend(axes, columns=2, handles=marks, labels=words)
 
 
