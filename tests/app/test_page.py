@@ -48,6 +48,18 @@ def test_page_opens_with_the_numbers_of_the_library(playground: str, open_page: 
     expect(shown).to_have_text(f"{expected:.1f} dB")
 
 
+def test_table_stays_where_it_was_scrolled_when_its_numbers_change(
+    playground: str, open_page: OpenPage
+) -> None:
+    page = open_page(playground)
+    table = page.get_by_test_id("table-layers")
+    expect(chosen_in_table(page)).to_have_attribute("data-layer", "stem")
+    scrolled = table.evaluate("(part) => (part.scrollTop = 1e6, part.scrollTop)")
+    page.get_by_test_id("colour-by").select_option("weight_range")
+    expect(table.locator("th").last).to_contain_text("weight range")
+    assert table.evaluate("(part) => part.scrollTop") == scrolled > 0
+
+
 def test_graph_and_table_select_the_same_layer(playground: str, open_page: OpenPage) -> None:
     page = open_page(playground)
     layer_in_graph(page, "stack1.conv2")

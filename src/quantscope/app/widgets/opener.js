@@ -1,5 +1,5 @@
 function render({ model, el }) {
-  const quant = element("input", { type: "text", spellcheck: "false", list: "qs-bundled", "data-testid": "open-path",
+  const quant = element("input", { type: "text", spellcheck: "false", "data-testid": "open-path",
     placeholder: "resnet8-int8, or a path" });
   const float = element("input", { type: "text", spellcheck: "false", "data-testid": "open-float",
     placeholder: "left out: the one it says it was made from" });

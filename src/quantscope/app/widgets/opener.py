@@ -16,7 +16,6 @@ class Opener(anywidget.AnyWidget):
 
     bundled: traitlets.List[Any] = traitlets.List().tag(sync=True)
     model_path = traitlets.Unicode("").tag(sync=True)
-    float_path = traitlets.Unicode("").tag(sync=True)
     error = traitlets.Unicode("").tag(sync=True)
     busy = traitlets.Bool(False).tag(sync=True)
     opened = traitlets.Int(0).tag(sync=True)

@@ -37,7 +37,7 @@ function render({ model, el }) {
     return String(a).localeCompare(String(b), undefined, { numeric: true });
   }
 
-  function draw() {
+  function fill() {
     const all = columns();
     head.replaceChildren(element("tr", {}, ...all.map((column, at) => {
       const sorted = order.column === at ? (order.descending ? "descending" : "ascending") : "none";
@@ -70,7 +70,19 @@ function render({ model, el }) {
       });
       return element("tr", { "data-layer": row.layer, "data-tensor": row.tensor, onclick: () => choose(row) }, ...cells);
     }));
+  }
+
+  function draw() {
+    fill();
+    mark(model.get("selection"));
+  }
+
+  // News leave the table where a person has scrolled it.
+  function renew() {
+    const top = scroller.scrollTop;
+    fill();
     mark(model.get("selection"), true);
+    scroller.scrollTop = top;
   }
 
   function sortBy(at) {
@@ -93,7 +105,7 @@ function render({ model, el }) {
       line.classList.toggle("selected", on);
       line.classList.toggle("kin", !on && model.get("by_tensor") && !!row.layer && row.layer === selection?.layer);
       line.setAttribute("aria-selected", String(on));
-      if (on) reveal(line, quiet);
+      if (on && !quiet) reveal(line);
     });
   }
 
@@ -114,12 +126,12 @@ function render({ model, el }) {
   search.addEventListener("input", draw);
 
   const watched = ["change:columns", "change:rows", "change:metrics", "change:metric"];
-  for (const name of watched) model.on(name, draw);
+  for (const name of watched) model.on(name, renew);
   const silence = onSelection(model, (selection) => mark(selection));
   draw();
   return () => {
     silence();
-    for (const name of watched) model.off(name, draw);
+    for (const name of watched) model.off(name, renew);
   };
 }
 
