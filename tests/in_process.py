@@ -6,6 +6,8 @@ from contextlib import redirect_stderr, redirect_stdout
 from subprocess import CompletedProcess
 from unittest.mock import patch
 
+import pytest
+
 from quantscope.cli import main
 
 
@@ -17,13 +19,12 @@ def run(*arguments: object) -> CompletedProcess[str]:
         redirect_stderr(io.StringIO()) as stderr,
         patch.object(sys, "argv", words),
         patch.dict("os.environ", COLUMNS="100"),
+        pytest.raises(SystemExit) as end,
     ):
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code
-    assert isinstance(code, int | None)
-    return CompletedProcess(words, code or 0, stdout.getvalue(), stderr.getvalue())
+        main()
+    code = end.value.code or 0
+    assert isinstance(code, int)
+    return CompletedProcess(words, code, stdout.getvalue(), stderr.getvalue())
 
 
 def refused(*arguments: object) -> str:

@@ -16,7 +16,7 @@ import traitlets
 from quantscope.app.edited import EditedFile
 from quantscope.app.edits import Edits, keep_edits
 from quantscope.app.metrics import metrics
-from quantscope.app.opened import DEFAULT_MODEL, openable_models
+from quantscope.app.opened import openable_models
 from quantscope.app.painter import Painter, Wanted
 from quantscope.app.panes.images import Images
 from quantscope.app.panes.layers import places
@@ -216,9 +216,14 @@ class Page:
         self.tabs.tab = "Help"
 
     def _on_opener(self, _widget: Any, message: dict[str, str], _buffers: Any) -> None:
-        if message.get("do") == "open":
-            files = (message.get(key, "") for key in ("float_model", "data"))
-            self.open(Given(message.get("model") or DEFAULT_MODEL, *files))
+        if message.get("do") != "open":
+            return
+        files = (message.get(key, "") for key in ("float_model", "data"))
+        if model := message.get("model"):
+            self.open(Given(model, *files))
+        else:
+            self.opener.error = ""  # the browser has hidden what it said before
+            self.opener.error = "Give a model: choose one above, or write the path of a file"
 
     def _on_strip(self, _widget: Any, message: dict[str, Any], _buffers: Any) -> None:
         if message.get("do") == "undo":

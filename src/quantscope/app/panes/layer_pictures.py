@@ -75,5 +75,12 @@ def _weights(session: Session, weight: QuantTensor, theme: ThemeName) -> Iterato
         f"{weight.name}: every value",
         lambda: weights_heatmap(opened.network, weight.name, opened.pairing, theme=theme),
         width=WHOLE,
-        height=3.6,
+        height=_heatmap_height(weight),
     )
+
+
+def _heatmap_height(weight: QuantTensor) -> float:
+    """Few input channels make a flat map, which leaves a high card empty."""
+    sizes = [size for size in (weight.shape or ())[:2] if isinstance(size, int)]
+    ratio = sizes[1] / sizes[0] if len(sizes) == 2 and sizes[0] else 1.0
+    return min(3.6, 1.2 + 5.5 * ratio)

@@ -1,6 +1,6 @@
 const MARGIN = 10;
 const LARGEST = 4;
-const NEARLY = 0.78; // shrunk by no more than this, all of the network is shown at first
+const NEARLY = 0.7; // shrunk by no more than this, all of the network is shown at first
 
 function render({ model, el }) {
   const picker = element("select", { "aria-label": "Colour layers by", "data-testid": "colour-by" });

@@ -66,7 +66,7 @@ function render({ model, el }) {
         const colour = column.metric.colours[row.key];
         return element("td", { class: "right metric" },
           element("span", { text: column.metric.texts[row.key] ?? "" }),
-          element("i", { class: "chip", style: `background:${colour ?? "transparent"}` }));
+          element("i", { class: colour ? "chip" : "chip none", style: `background:${colour ?? "transparent"}` }));
       });
       return element("tr", { "data-layer": row.layer, "data-tensor": row.tensor, onclick: () => choose(row) }, ...cells);
     }));
