@@ -21,10 +21,11 @@ from quantscope.edit import (
     SetRange,
     SetScale,
     SetZeroPoint,
+    apply,
     guided_recipes,
 )
 from quantscope.errors import QuantscopeError
-from quantscope.run import evaluate
+from quantscope.run import compare, evaluate
 from quantscope.run.whatif import Effect, WhatIf
 
 MOVES = 100
@@ -163,6 +164,13 @@ def test_a_range_is_dragged_on_the_histogram(page: Page, ask: Ask, tmp_path: Pat
     assert 2 < edit.hi < 8
     shows(page, ask(edit))
     expect(page.get_by_test_id("field-hi")).to_have_value(f"{edit.hi:g}")
+    apply("resnet8-int8", [edit]).save(tmp_path / "cut.onnx")
+    images = WhatIf("resnet8-int8", load_sample()).quick_images
+    clipped = compare(tmp_path / "cut.onnx", images, float_model="resnet8")["stem.out"]
+    text = page.get_by_test_id("handle-high").get_attribute("aria-valuetext") or ""
+    said = re.search(r"about ([\d.]+) % clipped", text)
+    assert said and clipped.clipped_high_fraction is not None
+    assert float(said[1]) == pytest.approx(100 * clipped.clipped_high_fraction, rel=0.05)
 
 
 def test_the_range_has_a_keyboard(page: Page, tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import test_cli
-from in_process import refused, run
 
+from in_process import refused, run
 from quantscope.data import load_sample
 from quantscope.edit import Editor, Recipe, SetScale, parse_off
 from quantscope.zoo import bundled_models

@@ -108,7 +108,18 @@ function render({ model, el }) {
     data.counts.forEach((count, at) => { if (test((data.edges[at] + data.edges[at + 1]) / 2)) sum += count; });
     return sum / (data.values || 1);
   }
-  const percent = (part) => part === 0 ? "nothing clipped" : `${part < 0.0001 ? "< 0.01" : Number((100 * part).toPrecision(2))} % clipped`;
+  // A moved end may cut a bin in two, of which only the sum is known.
+  function between(low, high) {
+    let sum = 0;
+    data.counts.forEach((count, at) => {
+      const [left, right] = [data.edges[at], data.edges[at + 1]];
+      const part = (Math.min(right, high) - Math.max(left, low)) / (right - left);
+      if (part > 0) sum += count * Math.min(part, 1);
+    });
+    return sum / (data.values || 1);
+  }
+  const percent = (part, moved) => part === 0 ? "nothing clipped"
+    : `${part < 0.0001 ? "< 0.01" : (moved ? "about " : "") + Number((100 * part).toPrecision(2))} % clipped`;
 
   function move() {
     if (!data.edges?.length) return;
@@ -120,24 +131,27 @@ function render({ model, el }) {
     areas.high.setAttribute("x", at.high);
     areas.high.setAttribute("width", Math.max(0, w - at.high));
     for (const area of Object.values(areas)) area.setAttribute("height", HEIGHT - TOP - BOTTOM);
-    const lost = { low: share((v) => v < lo - half), high: share((v) => v > hi + half) };
     for (const [end, now, base] of [["low", lo, data.base_lo], ["high", hi, data.base_hi]]) {
+      const moved = Math.abs(now - base) > 1e-6 * (data.base_hi - data.base_lo);
+      const beyond = end === "low" ? (v) => v < lo - half : (v) => v > hi + half;
+      const cut = end === "low" ? [-Infinity, lo] : [hi, Infinity];
+      const lost = moved ? between(...cut) : share(beyond);
+      const clipped = percent(lost, moved);
       handles[end].setAttribute("transform", `translate(${at[end].toFixed(1)} 0)`);
       handles[end].classList.toggle("still", !data.movable);
       handles[end].setAttribute("aria-valuenow", tidy(now));
-      handles[end].setAttribute("aria-valuetext", `${shown(now)}, ${percent(lost[end])}`);
+      handles[end].setAttribute("aria-valuetext", `${shown(now)}, ${clipped}`);
       handles[end].setAttribute("tabindex", data.movable ? 0 : -1);
-      const moved = Math.abs(now - base) > 1e-6 * (data.base_hi - data.base_lo);
       before[end].style.display = moved ? "" : "none";
       for (const side of ["x1", "x2"]) before[end].setAttribute(side, x(base).toFixed(1));
       before[end].setAttribute("y1", TOP);
       before[end].setAttribute("y2", HEIGHT - BOTTOM);
       const past = x(now) < 0 ? "◂ " : x(now) > w ? " ▸" : "";
-      const words = data.movable ? [shown(now), percent(lost[end])] : [shown(now)];
+      const words = data.movable ? [shown(now), clipped] : [shown(now)];
       said[end].textContent = end === "low" ? past + words.join(" · ") : words.reverse().join(" · ") + past;
       said[end].setAttribute("x", end === "low" ? 2 : w - 2);
       said[end].setAttribute("text-anchor", end === "low" ? "start" : "end");
-      said[end].classList.toggle("much", data.movable && lost[end] > 0);
+      said[end].classList.toggle("much", data.movable && lost > 0);
     }
   }
 
