@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import pytest
 from playing import playing, settled
 from playwright.sync_api import Page, expect
 
@@ -51,6 +52,7 @@ def watched(open_page: OpenPage, address: str, script: str, *, dark: bool = Fals
     return page
 
 
+@pytest.mark.slow
 def test_progress_names_its_phases_and_never_claims_to_be_done(open_page: OpenPage) -> None:
     with playing("resnet8-uint8") as address:
         page = watched(open_page, address, WATCH_PROGRESS)

@@ -176,6 +176,7 @@ def test_title_and_note_become_text() -> None:
     assert picture.src.startswith("data:image/png;base64,")
 
 
+@pytest.mark.slow
 def test_a_program_finds_its_float_weights_and_is_compared_with_them(
     resnet8_program: Path, tmp_path: Path
 ) -> None:

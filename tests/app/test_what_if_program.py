@@ -29,6 +29,7 @@ def page(address: str, open_page: Callable[..., Page]) -> Page:
     return page
 
 
+@pytest.mark.slow
 def test_a_program_is_edited_as_an_onnx_model_is(
     page: Page, resnet8_program: Path, tmp_path: Path
 ) -> None:
