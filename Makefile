@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+# A hundred processes of the tests would each compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: play test test-slow bench lint format setup browser clean
 
 play: setup
@@ -31,12 +34,11 @@ format: setup
 
 setup: $(READY)
 
-# Modules are compiled when they are first imported: all of them ahead would take another minute.
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"quantscope needs Python 3.11 or later, found {v[0]}.{v[1]} at {sys.executable}; try: make PYTHON=python3.12")'
 	@echo "Setting up $(VENV); the first time takes a few minutes." >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e '.[torch,dask,dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,dask,dev]'
 	@touch $(READY)
 
 # The playground is tested in a real Chromium: the one there is, or one that can be installed.
