@@ -13,6 +13,7 @@ from quantscope.app.session import Session
 from quantscope.app.words import word
 from quantscope.edit import AnyApplied, Change
 from quantscope.report.network_text import spread_text
+from quantscope.report.wording import many
 from quantscope.run import Evaluation, PairedDelta
 from quantscope.run.whatif import Effect
 
@@ -181,9 +182,8 @@ def _changes(session: Session, applied: AnyApplied) -> str:
     notes = "".join(line(f"{note}.", kind="qs-faint") for note in applied.notes)
     tail = line(f"and {more:,} more", kind="qs-faint") if more else ""
     head = ["tensor", "why", word("scale", "scale"), word("zero_point", "zero-point"), "integers"]
-    word_for = "tensor" if count == 1 else "tensors"
     return (
-        f'<details class="qs-changes" data-key="changes"><summary>{count:,} {word_for} of the '
+        f'<details class="qs-changes" data-key="changes"><summary>{many(count, "tensor")} of the '
         f"model changed</summary>{table(head, rows, right=(2, 3, 4))}{tail}{notes}</details>"
     )
 

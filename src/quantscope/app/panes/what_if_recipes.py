@@ -10,6 +10,7 @@ from quantscope.app.place import Given
 from quantscope.app.widgets.recipes import Recipes
 from quantscope.edit import Recipe, describe, guided_recipes, replay
 from quantscope.errors import BadConfigError, QuantscopeError
+from quantscope.report.wording import many
 from quantscope.zoo import bundled_models
 
 if TYPE_CHECKING:
@@ -118,8 +119,7 @@ class Keeping:
             return
         self._loaded = applied.edits
         lines = [f"Left out: {describe(edit)}. {why}" for edit, why in skipped]
-        count = len(applied.edits)
-        lines.insert(0, f"{count} {'edit' if count == 1 else 'edits'} loaded: {_title(recipe)}")
+        lines.insert(0, f"{many(len(applied.edits), 'edit')} loaded: {_title(recipe)}")
         self._say(said=lines)
         key = next((key for key, known in self._guided.items() if known == recipe), "")
         with self.widget.hold_sync():
