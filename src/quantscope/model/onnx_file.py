@@ -117,7 +117,7 @@ def load_onnx(path: Path | str) -> OnnxFile:
     opsets = {entry.domain: entry.version for entry in proto.opset_import}
     return OnnxFile(
         path=path,
-        digest=_digest(path, external_files),
+        digest=digest_of(path, external_files),
         ir_version=proto.ir_version,
         opset=opsets.get("", opsets.get("ai.onnx", 0)),
         opsets=MappingProxyType(opsets),
@@ -229,7 +229,8 @@ def _first_bytes(head: bytes) -> str:
     return f"it starts with the bytes {head[:8].hex(' ')}"
 
 
-def _digest(path: Path, external_files: tuple[Path, ...]) -> str:
+def digest_of(path: Path, external_files: tuple[Path, ...]) -> str:
+    """As `OnnxFile.digest`, of what the files hold now."""
     digests = []
     for part in (path, *external_files):
         try:

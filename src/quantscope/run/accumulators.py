@@ -21,7 +21,7 @@ from quantscope.data import ImageSet
 from quantscope.edit import lift_to_qdq
 from quantscope.errors import BadDataError, BadModelError
 from quantscope.model import Network, load_onnx, read_onnx
-from quantscope.model.onnx_graph import open_graph
+from quantscope.model.onnx_graph import graph_of
 from quantscope.progress import Progress, silent
 from quantscope.run.capture import input_batches, instrumented
 from quantscope.run.classifier import find_onnx
@@ -129,7 +129,7 @@ def accumulators(
     extremes = {spec.layer.name: _Extremes() for spec in specs}
     names = {name: None for spec in specs for name in spec.activations}
     values = {name: network.tensor(name).integer_names[0] for name in names}
-    classifier = open_onnx(path, execution="reference", threads=threads)
+    classifier = open_onnx(file, execution="reference", threads=threads)
     proto = file.load_proto()
     if file.format in ("qoperator", "mixed"):
         proto = lift_to_qdq(proto)
@@ -172,7 +172,7 @@ class _Extremes:
 
 
 def _specs(network: Network) -> tuple[list[IntegerLayer], list[tuple[str, str]]]:
-    graph = open_graph(load_onnx(network.path))
+    graph = graph_of(network.path, network.digest)
     specs: list[IntegerLayer] = []
     skipped: list[tuple[str, str]] = []
     for layer in network.layers:

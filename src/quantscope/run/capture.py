@@ -169,7 +169,7 @@ def _capture_onnx(
     wanted = find_wanted(network, tensors, is_computed)
     stored = stored_constants(wanted)
     computed = [w for w in wanted.values() if w.name not in stored]
-    classifier = open_onnx(path, execution=execution, int8_kernels=int8_kernels, threads=threads)
+    classifier = open_onnx(file, execution=execution, int8_kernels=int8_kernels, threads=threads)
     proto = file.load_proto()
     if execution == "reference" and file.format in ("qoperator", "mixed"):
         proto = lift_to_qdq(proto)

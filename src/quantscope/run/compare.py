@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime as ort
 from numpy.typing import NDArray
 
 from quantscope.data import ImageSet
@@ -26,12 +25,13 @@ from quantscope.run.compare_graph import Detail, build_graph
 from quantscope.run.compare_results import Comparison, TensorComparison, Uncompared
 from quantscope.run.compare_runtime import RuntimeReader
 from quantscope.run.compare_scores import ScoreKeeper
+from quantscope.run.compare_session import ComparisonSession
 from quantscope.run.compare_statistics import Accumulator
 from quantscope.run.compare_weights import compare_constants
 from quantscope.run.counterpart import known_float_model
 from quantscope.run.in_order import cores, in_order
 from quantscope.run.onnx_classifier import open_onnx
-from quantscope.run.sessions import Execution, reason_of, session_of
+from quantscope.run.sessions import Execution
 from quantscope.zoo import find_model
 
 Array = NDArray[Any]
@@ -92,7 +92,7 @@ def compare(
     float_file = _float_file(network, float_model)
     float_network = read_onnx(float_file)
     pairing = paired(float_network, network)
-    classifier = open_onnx(file.path, execution=execution, int8_kernels=int8_kernels, threads=1)
+    classifier = open_onnx(file, execution=execution, int8_kernels=int8_kernels, threads=1)
     reader = None
     proto = file.load_proto()
     if execution == "runtime":
@@ -108,18 +108,18 @@ def compare(
         detail=detail,
         fed=None if reader is None else reader.seen,
     )
-    session = session_of(graph.model, "reference", threads=1)
+    session = ComparisonSession(graph, model=file.path.name, images=len(images))
     accumulators = [Accumulator(probe) for probe in graph.probes]
     scores = ScoreKeeper(images, execution, probabilities=classifier.gives_probabilities)
 
     def run(rows: Array, _: int) -> tuple[dict[str, Array], Array]:
         """What the graph gives, and the quantized model's scores."""
         if reader is None:
-            values = _run(session, {graph.input: rows}, file.path.name)
+            values = session.run({graph.input: rows})
             return values, values[graph.quantized_scores]
         shipped = classifier.run(rows)
         integers = {graph.fed[name]: v for name, v in reader.read(rows, shipped).items()}
-        return _run(session, {graph.input: rows, **integers}, file.path.name), shipped
+        return session.run({graph.input: rows, **integers}), shipped
 
     batches = input_batches(classifier, images, batch or small_batch(network))
     done = 0
@@ -188,15 +188,6 @@ def small_batch(network: Network) -> int:
     sizes = [prod(d for d in shape[1:] if isinstance(d, int)) for shape in shapes]
     fitting = _ACTIVATION_BYTES_A_BATCH // (4 * max(sizes, default=1) or 1)
     return int(np.clip(fitting, 1, _LARGEST_BATCH))
-
-
-def _run(session: ort.InferenceSession, given: dict[str, Array], model: str) -> dict[str, Array]:
-    names = [output.name for output in session.get_outputs()]
-    try:
-        found = session.run(names, given)
-    except Exception as error:  # onnxruntime's exceptions share no base class
-        raise BadModelError(f"Comparing {model} failed while running: {reason_of(error)}") from None
-    return dict(zip(names, found, strict=True))
 
 
 def comparison_of(

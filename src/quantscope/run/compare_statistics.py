@@ -1,6 +1,7 @@
 """Sums over batches in float64, and what they say of a tensor."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import log10, sqrt
 from typing import Any
 
@@ -37,59 +38,74 @@ def ideal_rmse_steps(share_not_zero: float) -> float:
 
 @dataclass
 class Accumulator:
-    """The sums of one probe so far, [channels] each; memory does not grow with images."""
+    """The sums of one probe so far; memory does not grow with images."""
 
     probe: Probe
-    sums: dict[str, Array] = field(default_factory=dict)
     elements: int = 0
     """Of one channel."""
     not_finite_images: int = 0
     first_not_finite: int | None = None
     not_finite_in: str | None = None
     seen: int = 0
+    _kept: Array | None = field(default=None, repr=False)
+    """[rows, channels]"""
+
+    @property
+    def sums(self) -> dict[str, Array]:
+        """[channels] each; least and largest values are among them."""
+        return {} if self._kept is None else dict(zip(self.probe.rows, self._kept, strict=True))
 
     def add(self, statistics: Array, shape: Array, rows: int, count: int) -> None:
         """The rows of one batch; only `count` of its `rows` images are not there to fill it up."""
-        part = statistics if self.probe.channels_last else statistics.transpose(0, 2, 1)
-        if len(part) == rows:
-            part = part[:count]
+        if len(statistics) == rows:
+            statistics = statistics[:count]
         rest = int(shape[1] if self.probe.channels_last else shape[2])
-        self.elements += len(part) * rest
-        self._check_finite(part)
+        self.elements += len(statistics) * rest
         with np.errstate(invalid="ignore", over="ignore"):
-            added = part.sum(axis=0, dtype=np.float64)
-        for row, name in enumerate(self.probe.rows):
-            if name in _LOWEST:
-                found = part[:, row].min(axis=0).astype(np.float64)
-                kept = np.minimum(self.sums.get(name, found), found)
-            elif name in _HIGHEST:
-                found = part[:, row].max(axis=0).astype(np.float64)
-                kept = np.maximum(self.sums.get(name, found), found)
-            else:
-                kept = self.sums.get(name, 0.0) + added[row]
-            self.sums[name] = kept
+            found = self._by_row(statistics.sum(axis=0, dtype=np.float64))
+            if not np.isfinite(found).all():
+                self._look_for_not_finite(statistics)
+            for keep, at in self._extremes:
+                found[at] = self._by_row(keep.reduce(statistics, axis=0))[at]
+            self._kept = found if self._kept is None else self._together(self._kept, found)
         self.seen += count
 
-    def _check_finite(self, part: Array) -> None:
-        finite = np.isfinite(part).all(axis=(1, 2))
-        if finite.all():
-            return
+    def _by_row(self, of_channels: Array) -> Array:
+        return of_channels if self.probe.channels_last else of_channels.T
+
+    @cached_property
+    def _extremes(self) -> list[tuple[np.ufunc, list[int]]]:
+        """Rows that keep the least of what they are given, and those that keep the largest."""
+        rows = self.probe.rows
+        kinds = (np.minimum, _LOWEST), (np.maximum, _HIGHEST)
+        found = [(keep, [rows.index(n) for n in names if n in rows]) for keep, names in kinds]
+        return [(keep, at) for keep, at in found if at]
+
+    def _together(self, before: Array, found: Array) -> Array:
+        kept: Array = before + found
+        for keep, at in self._extremes:
+            kept[at] = keep(before[at], found[at])
+        return kept
+
+    def _look_for_not_finite(self, statistics: Array) -> None:
+        finite = np.isfinite(statistics).all(axis=(1, 2))
         if self.first_not_finite is None:
-            row = int(np.argmin(finite))
-            self.first_not_finite = self.seen + row
-            floats = [i for i, name in enumerate(self.probe.rows) if name in ("signal",)]
-            in_float = not np.isfinite(part[row][floats]).all()
+            image = int(np.argmin(finite))
+            self.first_not_finite = self.seen + image
+            in_float = not np.isfinite(
+                self._by_row(statistics[image])[self.probe.rows.index("signal")]
+            ).all()
             self.not_finite_in = "float" if in_float else "quantized"
         self.not_finite_images += int((~finite).sum())
 
     def finish(self) -> TensorComparison:
-        pair, tensor = self.probe.pair, self.probe.tensor
-        error = float(self.sums["error"].sum())
+        pair, tensor, sums = self.probe.pair, self.probe.tensor, self.sums
+        error = float(sums["error"].sum())
         exact = error == 0.0
         result: dict[str, Any] = {}
         if self.not_finite_images == 0:
-            result = self._full() if "local_error" in self.sums else {}
-            result["sqnr_db"] = sqnr_db(float(self.sums["signal"].sum()), error)
+            result = self._full() if "local_error" in sums else {}
+            result["sqnr_db"] = sqnr_db(float(sums["signal"].sum()), error)
         result.setdefault("sqnr_db", None)
         result.setdefault("local_sqnr_db", None)
         if self.probe.no_sources is None and exact:

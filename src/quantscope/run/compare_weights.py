@@ -1,6 +1,7 @@
 """Weights and biases: what rounding them to integers did."""
 
 from math import sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,56 +160,78 @@ def _channels(
     if f.ndim == 0:
         return ()
     floats, quants = (_rows(v, axis) for v in (f, q))
-    steps, lows, highs = (
+    step, low, high = (
         None if v is None else _rows(np.broadcast_to(v, f.shape), axis) for v in grid
     )
+    error = quants - floats
+    sums = {
+        "signal": _squares(floats),
+        "error": _squares(error),
+        "quantized": _squares(quants),
+        "product": (floats * quants).sum(axis=1),
+    }
+    columns: dict[str, Values | None] = {
+        "rmse": np.sqrt((error * error).mean(axis=1)),
+        "clipped_low_fraction": None if low is None else (floats < low).mean(axis=1),
+        "clipped_high_fraction": None if high is None else (floats > high).mean(axis=1),
+        "used_share_of_range": _used_shares(floats, low, high),
+        "rmse_steps": None if step is None else np.sqrt(((error / step) ** 2).mean(axis=1)),
+        **{f"float_{name}": values for name, values in _spreads(floats).items()},
+        **{f"quantized_{name}": values for name, values in _spreads(quants).items()},
+    }
+    not_zero = (floats != 0).mean(axis=1)
     return tuple(
         _channel(
-            channel, floats[channel], quants[channel],
-            *(None if v is None else v[channel] for v in (steps, lows, highs)),
+            channel,
+            {name: float(values[channel]) for name, values in sums.items()},
+            {name: None if v is None else _or_none(v[channel]) for name, v in columns.items()},
+            float(not_zero[channel]),
         )
         for channel in range(len(floats))
-    )  # fmt: skip
+    )
 
 
 def _channel(
-    channel: int,
-    f: Values,
-    q: Values,
-    step: Values | None,
-    low: Values | None,
-    high: Values | None,
+    channel: int, sums: dict[str, float], columns: dict[str, Any], not_zero: float
 ) -> ChannelComparison:
-    error = q - f
-    sqnr = sqnr_db(float((f * f).sum()), float((error * error).sum()))
-    steps = None if step is None else sqrt(float(((error / step) ** 2).mean()))
-    floats, quants = _spread(f), _spread(q)
+    sqnr = sqnr_db(sums["signal"], sums["error"])
+    size = sums["signal"] * sums["quantized"]
     return ChannelComparison(
         channel=channel,
         sqnr_db=sqnr,
         local_sqnr_db=sqnr,
-        rmse=sqrt(float((error * error).mean())),
-        clipped_low_fraction=None if low is None else float((f < low).mean()),
-        clipped_high_fraction=None if high is None else float((f > high).mean()),
-        float_min=floats.min,
-        float_max=floats.max,
-        quantized_min=quants.min,
-        quantized_max=quants.max,
-        used_share_of_range=_used(f, _one(low), _one(high)),
-        float_mean=floats.mean,
-        float_std=floats.std,
-        quantized_mean=quants.mean,
-        quantized_std=quants.std,
-        rmse_steps=steps,
-        local_rmse_steps=steps,
-        ideal_rmse_steps=ideal_rmse_steps(float((f != 0).mean())),
-        cosine=_cosine(f, q),
+        local_rmse_steps=columns["rmse_steps"],
+        ideal_rmse_steps=ideal_rmse_steps(not_zero),
+        cosine=sums["product"] / sqrt(size) if size > 0 else None,
+        **columns,
     )
 
 
-def _one(ends: Values | None) -> Values | None:
-    """The channel's one end; None where it has several."""
-    return ends[0] if ends is not None and ends.size and (ends == ends[0]).all() else None
+def _squares(rows: Values) -> Values:
+    return np.asarray((rows * rows).sum(axis=1))
+
+
+def _spreads(rows: Values) -> dict[str, Values]:
+    return {
+        "min": rows.min(axis=1),
+        "max": rows.max(axis=1),
+        "mean": rows.mean(axis=1),
+        "std": rows.std(axis=1),
+    }
+
+
+def _used_shares(f: Values, low: Values | None, high: Values | None) -> Values | None:
+    """Of each channel; NaN where it has several ranges."""
+    if low is None or high is None or not f.size:
+        return None
+    ends = low[:, 0], high[:, 0]
+    used = [np.clip(v, *ends) for v in (f.min(axis=1), f.max(axis=1))]
+    is_one = np.logical_and(*((v == v[:, :1]).all(axis=1) for v in (low, high)))
+    return np.where(is_one, (used[1] - used[0]) / (ends[1] - ends[0]), np.nan)
+
+
+def _or_none(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
 
 
 def _cosine(f: Values, q: Values) -> float | None:

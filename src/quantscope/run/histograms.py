@@ -79,7 +79,7 @@ def histograms(
     float_path = known_float_model(network, float_model)
     float_file = None if float_path is None else load_onnx(find_onnx(float_path, "histograms"))
     float_network = None if float_file is None else read_onnx(float_file)
-    classifier = open_onnx(path, execution=execution, int8_kernels=int8_kernels, threads=1)
+    classifier = open_onnx(file, execution=execution, int8_kernels=int8_kernels, threads=1)
     question = Question.of(network, float_network, tensors)
     counter = _Counter(file, network, float_file, question.plans, classifier, int8_kernels)
     batches = input_batches(classifier, images, batch or question.batch)

@@ -9,21 +9,28 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from quantscope.errors import BadModelError
-from quantscope.model.onnx_file import TensorSpec, classifier_input, ends_in_softmax, load_onnx
+from quantscope.model.onnx_file import (
+    OnnxFile,
+    TensorSpec,
+    classifier_input,
+    ends_in_softmax,
+    load_onnx,
+)
 from quantscope.run.classifier import Classifier
 from quantscope.run.cpu import cpu_name
 from quantscope.run.sessions import INT8_OPTION, Execution, open_session, reason_of
 
 
 def open_onnx(
-    path: Path,
+    source: Path | OnnxFile,
     *,
     execution: Execution = "runtime",
     int8_kernels: bool | None = None,
     threads: int = 0,
 ) -> Classifier:
     """Open an ONNX classifier; its first output is taken as the scores."""
-    file = load_onnx(path)
+    file = source if isinstance(source, OnnxFile) else load_onnx(source)
+    path = file.path
     images = classifier_input(file)
     session = open_session(file, execution, int8_kernels=int8_kernels, threads=threads)
     output = session.get_outputs()[0].name

@@ -1,5 +1,6 @@
 """onnxruntime sessions, opened the same way everywhere."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Literal
 
@@ -13,7 +14,7 @@ from quantscope.model.onnx_file import OnnxFile
 Execution = Literal["reference", "runtime"]
 
 INT8_OPTION = "session.qdqisint8allowed"
-_MOST_NODES_TO_PLAN = 2000
+MOST_NODES_TO_PLAN = 2000
 
 
 def session_options(
@@ -63,11 +64,17 @@ def session_of(
     threads: int = 0,
 ) -> ort.InferenceSession:
     """A session for a model in memory, as it is."""
-    options = session_options(execution, int8_kernels=int8_kernels, threads=threads)
+    return open_proto(proto, session_options(execution, int8_kernels=int8_kernels, threads=threads))
+
+
+def open_proto(
+    proto: onnx.ModelProto, options: ort.SessionOptions, *, not_optimized: Collection[str] = ()
+) -> ort.InferenceSession:
+    """`not_optimized` names onnxruntime's optimizers that are left out."""
     # Planning which buffer takes which place goes with the square of the nodes where shapes are not
     # known: minutes for 8,000. Unplanned, values still go when the last of their readers has run.
-    options.enable_mem_reuse = len(proto.graph.node) <= _MOST_NODES_TO_PLAN
-    return _session(proto.SerializeToString(), options, Path("the model"))
+    options.enable_mem_reuse = len(proto.graph.node) <= MOST_NODES_TO_PLAN
+    return _session(proto.SerializeToString(), options, Path("the model"), not_optimized)
 
 
 def reason_of(error: Exception) -> str:
@@ -76,8 +83,18 @@ def reason_of(error: Exception) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def _session(source: str | bytes, options: ort.SessionOptions, path: Path) -> ort.InferenceSession:
+def _session(
+    source: str | bytes,
+    options: ort.SessionOptions,
+    path: Path,
+    not_optimized: Collection[str] = (),
+) -> ort.InferenceSession:
     try:
-        return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        return ort.InferenceSession(
+            source,
+            options,
+            providers=["CPUExecutionProvider"],
+            disabled_optimizers=set(not_optimized),
+        )
     except Exception as error:  # onnxruntime's exceptions share no base class of their own
         raise BadModelError(f"onnxruntime cannot run {path.name}: {reason_of(error)}") from None
