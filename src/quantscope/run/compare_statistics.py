@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import log10, sqrt
+from math import isfinite, log10, sqrt
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ _HIGHEST = ("float_max", "quantized_max")
 
 def sqnr_db(signal: float, error: float) -> float | None:
     """From energies; None without error, without signal, or where they are not finite."""
-    if not (np.isfinite(signal) and np.isfinite(error)) or signal <= 0 or error <= 0:
+    if not (isfinite(signal) and isfinite(error)) or signal <= 0 or error <= 0:
         return None
     return 10 * log10(signal / error)
 
@@ -211,39 +211,40 @@ class Accumulator:
         )
 
     def _channels(self) -> tuple[ChannelComparison, ...]:
-        sums, nothing = self.sums, np.zeros(len(self.sums["signal"]))
-        low = sums.get("clipped_low", nothing)
-        not_zero = sums.get("not_zero", nothing + self.elements)
-        steps = [self._energy_steps(name) for name in ("error", "local_error")]
+        count, elements = len(self.sums["signal"]), self.elements
+        # Lists: an element of an array takes longer to get at than to compute with.
+        sums = {name: values.tolist() for name, values in self.sums.items()}
+        low = sums.get("clipped_low", [0.0] * count)
+        not_zero = sums.get("not_zero", [elements] * count)
+        steps, local_steps = (self._energy_steps(name) for name in ("error", "local_error"))
         used = self._used_shares()
-        return tuple(
-            ChannelComparison(
-                channel=channel,
-                sqnr_db=sqnr_db(sums["signal"][channel], sums["error"][channel]),
-                local_sqnr_db=sqnr_db(sums["signal"][channel], sums["local_error"][channel]),
-                rmse=sqrt(sums["error"][channel] / self.elements),
-                clipped_low_fraction=float(low[channel] / self.elements),
-                clipped_high_fraction=float(sums["clipped_high"][channel] / self.elements),
-                float_min=float(sums["float_min"][channel]),
-                float_max=float(sums["float_max"][channel]),
-                quantized_min=float(sums["quantized_min"][channel]),
-                quantized_max=float(sums["quantized_max"][channel]),
-                used_share_of_range=None if used is None else float(used[channel]),
-                float_mean=float(sums["float_sum"][channel] / self.elements),
-                float_std=_std(sums["signal"][channel], sums["float_sum"][channel], self.elements),
-                quantized_mean=float(sums["quantized_sum"][channel] / self.elements),
-                quantized_std=_std(
-                    sums["quantized_signal"][channel], sums["quantized_sum"][channel], self.elements
-                ),
-                rmse_steps=None if steps[0] is None else sqrt(steps[0][channel]),
-                local_rmse_steps=None if steps[1] is None else sqrt(steps[1][channel]),
-                ideal_rmse_steps=ideal_rmse_steps(not_zero[channel] / self.elements),
-                cosine=_cosine(
-                    *(sums[name][channel] for name in ("signal", "quantized_signal", "error"))
-                ),
+
+        def channel(at: int) -> ChannelComparison:
+            here = {name: values[at] for name, values in sums.items()}
+            signal, error = here["signal"], here["error"]
+            return ChannelComparison(
+                channel=at,
+                sqnr_db=sqnr_db(signal, error),
+                local_sqnr_db=sqnr_db(signal, here["local_error"]),
+                rmse=sqrt(error / elements),
+                clipped_low_fraction=low[at] / elements,
+                clipped_high_fraction=here["clipped_high"] / elements,
+                float_min=here["float_min"],
+                float_max=here["float_max"],
+                quantized_min=here["quantized_min"],
+                quantized_max=here["quantized_max"],
+                used_share_of_range=None if used is None else float(used[at]),
+                float_mean=here["float_sum"] / elements,
+                float_std=_std(signal, here["float_sum"], elements),
+                quantized_mean=here["quantized_sum"] / elements,
+                quantized_std=_std(here["quantized_signal"], here["quantized_sum"], elements),
+                rmse_steps=None if steps is None else sqrt(steps[at]),
+                local_rmse_steps=None if local_steps is None else sqrt(local_steps[at]),
+                ideal_rmse_steps=ideal_rmse_steps(not_zero[at] / elements),
+                cosine=_cosine(signal, here["quantized_signal"], error),
             )
-            for channel in range(len(nothing))
-        )
+
+        return tuple(map(channel, range(count)))
 
 
 def worst_channels(channels: tuple[ChannelComparison, ...]) -> tuple[int, ...]:
@@ -256,7 +257,7 @@ def _cosine(signal: float, other: float, difference: float) -> float | None:
     """Of two vectors from their energies and that of their difference."""
     if signal <= 0 or other <= 0:
         return None
-    return float(np.clip((signal + other - difference) / (2 * sqrt(signal * other)), -1, 1))
+    return max(-1.0, min((signal + other - difference) / (2 * sqrt(signal * other)), 1.0))
 
 
 def _std(squares: float, total: float, elements: int) -> float:

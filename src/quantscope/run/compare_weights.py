@@ -164,46 +164,31 @@ def _channels(
         None if v is None else _rows(np.broadcast_to(v, f.shape), axis) for v in grid
     )
     error = quants - floats
-    sums = {
-        "signal": _squares(floats),
-        "error": _squares(error),
-        "quantized": _squares(quants),
-        "product": (floats * quants).sum(axis=1),
-    }
-    columns: dict[str, Values | None] = {
-        "rmse": np.sqrt((error * error).mean(axis=1)),
+    signal, energy, other = (_squares(v) for v in (floats, error, quants))
+    sqnrs = [sqnr_db(*pair) for pair in zip(signal.tolist(), energy.tolist(), strict=True)]
+    steps = None if step is None else np.sqrt(((error / step) ** 2).mean(axis=1))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        cosine = (floats * quants).sum(axis=1) / np.sqrt(signal * other)
+    columns: dict[str, Values | list[float | None] | None] = {
+        "sqnr_db": sqnrs,
+        "local_sqnr_db": sqnrs,
+        "rmse": np.sqrt(energy / floats.shape[1]),
         "clipped_low_fraction": None if low is None else (floats < low).mean(axis=1),
         "clipped_high_fraction": None if high is None else (floats > high).mean(axis=1),
         "used_share_of_range": _used_shares(floats, low, high),
-        "rmse_steps": None if step is None else np.sqrt(((error / step) ** 2).mean(axis=1)),
-        **{f"float_{name}": values for name, values in _spreads(floats).items()},
-        **{f"quantized_{name}": values for name, values in _spreads(quants).items()},
+        "rmse_steps": steps,
+        "local_rmse_steps": steps,
+        "ideal_rmse_steps": [ideal_rmse_steps(v) for v in (floats != 0).mean(axis=1).tolist()],
+        "cosine": _or_none(cosine, signal * other > 0),
     }
-    not_zero = (floats != 0).mean(axis=1)
+    for name, rows in (("float", floats), ("quantized", quants)):
+        columns[f"{name}_min"], columns[f"{name}_max"] = rows.min(axis=1), rows.max(axis=1)
+        columns[f"{name}_mean"], columns[f"{name}_std"] = rows.mean(axis=1), rows.std(axis=1)
+    # Lists: an element of an array takes longer to get at than to compute with.
+    listed = [_listed(values, len(floats)) for values in columns.values()]
     return tuple(
-        _channel(
-            channel,
-            {name: float(values[channel]) for name, values in sums.items()},
-            {name: None if v is None else _or_none(v[channel]) for name, v in columns.items()},
-            float(not_zero[channel]),
-        )
-        for channel in range(len(floats))
-    )
-
-
-def _channel(
-    channel: int, sums: dict[str, float], columns: dict[str, Any], not_zero: float
-) -> ChannelComparison:
-    sqnr = sqnr_db(sums["signal"], sums["error"])
-    size = sums["signal"] * sums["quantized"]
-    return ChannelComparison(
-        channel=channel,
-        sqnr_db=sqnr,
-        local_sqnr_db=sqnr,
-        local_rmse_steps=columns["rmse_steps"],
-        ideal_rmse_steps=ideal_rmse_steps(not_zero),
-        cosine=sums["product"] / sqrt(size) if size > 0 else None,
-        **columns,
+        ChannelComparison(channel=channel, **dict(zip(columns, values, strict=True)))
+        for channel, values in enumerate(zip(*listed, strict=True))
     )
 
 
@@ -211,27 +196,24 @@ def _squares(rows: Values) -> Values:
     return np.asarray((rows * rows).sum(axis=1))
 
 
-def _spreads(rows: Values) -> dict[str, Values]:
-    return {
-        "min": rows.min(axis=1),
-        "max": rows.max(axis=1),
-        "mean": rows.mean(axis=1),
-        "std": rows.std(axis=1),
-    }
-
-
-def _used_shares(f: Values, low: Values | None, high: Values | None) -> Values | None:
-    """Of each channel; NaN where it has several ranges."""
-    if low is None or high is None or not f.size:
+def _used_shares(f: Values, low: Values | None, high: Values | None) -> list[float | None] | None:
+    """Of each channel; None for one that has several ranges."""
+    if low is None or high is None:
         return None
     ends = low[:, 0], high[:, 0]
     used = [np.clip(v, *ends) for v in (f.min(axis=1), f.max(axis=1))]
-    is_one = np.logical_and(*((v == v[:, :1]).all(axis=1) for v in (low, high)))
-    return np.where(is_one, (used[1] - used[0]) / (ends[1] - ends[0]), np.nan)
+    has_one = np.logical_and(*((v == v[:, :1]).all(axis=1) for v in (low, high)))
+    return _or_none((used[1] - used[0]) / (ends[1] - ends[0]), has_one)
 
 
-def _or_none(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
+def _or_none(values: Values, known: NDArray[np.bool_]) -> list[float | None]:
+    return [v if k else None for v, k in zip(values.tolist(), known.tolist(), strict=True)]
+
+
+def _listed(values: Values | list[float | None] | None, count: int) -> list[Any]:
+    if values is None:
+        return [None] * count
+    return values if isinstance(values, list) else values.tolist()
 
 
 def _cosine(f: Values, q: Values) -> float | None:
