@@ -125,9 +125,10 @@ def _same_numbers(
     scores = graph.quantized_scores
     if not np.array_equal(plain[scores], other[scores]):
         return False
-    return all(
-        _same_sums(probe, _sums(probe, plain), _sums(probe, other)) for probe in graph.probes
-    )
+    with np.errstate(invalid="ignore", over="ignore"):
+        return all(
+            _same_sums(probe, _sums(probe, plain), _sums(probe, other)) for probe in graph.probes
+        )
 
 
 def _sums(probe: Probe, values: Mapping[str, Array]) -> dict[str, Array]:
@@ -135,8 +136,7 @@ def _sums(probe: Probe, values: Mapping[str, Array]) -> dict[str, Array]:
     found = values[probe.output]
     if not probe.channels_last:
         found = found.transpose(0, 2, 1)
-    with np.errstate(invalid="ignore", over="ignore"):
-        return dict(zip(probe.rows, found.sum(axis=0, dtype=np.float64), strict=True))
+    return dict(zip(probe.rows, found.sum(axis=0, dtype=np.float64), strict=True))
 
 
 def _same_sums(probe: Probe, plain: Mapping[str, Array], other: Mapping[str, Array]) -> bool:

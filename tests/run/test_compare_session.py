@@ -1,0 +1,134 @@
+"""The float half by faster kernels: only where nobody could tell, and never the quantized half."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from tiny_qdq import TinyQdq, images_of
+
+from quantscope.data import load_sample
+from quantscope.edit import Off, apply
+from quantscope.model import load_onnx, pair, read_onnx
+from quantscope.run import compare_session, evaluate
+from quantscope.run.compare import compare
+from quantscope.run.compare_graph import ComparisonGraph, Detail, build_graph
+from quantscope.run.compare_session import FEWEST_IMAGES, ComparisonSession
+from quantscope.zoo import bundled_models
+
+Array = np.ndarray[Any, Any]
+
+IMAGES = load_sample().take(FEWEST_IMAGES)
+ROWS = IMAGES.images.astype(np.float32)
+
+
+def graph_of(model: Path, original: Path, detail: Detail = "full") -> ComparisonGraph:
+    files = [load_onnx(path) for path in (original, model)]
+    networks = [read_onnx(file) for file in files]
+    protos = [file.load_proto() for file in files]
+    return build_graph(*protos, networks[1], pair(*networks), detail=detail)
+
+
+def session_of(graph: ComparisonGraph, images: int = FEWEST_IMAGES) -> ComparisonSession:
+    return ComparisonSession(graph, model="the model", images=images)
+
+
+def decides(graph: ComparisonGraph, rows: Array) -> bool:
+    session = session_of(graph)
+    session.run({graph.input: rows})
+    return session.is_faster
+
+
+@pytest.mark.parametrize("detail", ["sqnr", "full"])
+@pytest.mark.parametrize("name", ["resnet8-int8", "resnet8-uint8"])
+def test_the_quantized_half_keeps_its_bits(name: str, detail: Detail) -> None:
+    models = bundled_models()
+    graph = graph_of(models[name], models["resnet8"], detail)
+    session = session_of(graph)
+    found = [session.run({graph.input: ROWS[at : at + 16]}) for at in range(0, 96, 16)]
+    assert session.is_faster
+    scores = np.concatenate([values[graph.quantized_scores] for values in found])
+    stated = evaluate(name, IMAGES.take(96), execution="reference").scores
+    np.testing.assert_array_equal(scores, stated)
+
+
+def test_the_numbers_are_those_of_plain_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = compare("resnet8-uint8", IMAGES)
+    monkeypatch.setattr(compare_session, "FEWEST_IMAGES", len(IMAGES) + 1)
+    plain = compare("resnet8-uint8", IMAGES)
+    assert found != plain  # the kernels were others
+    for one, other in zip(found.activations, plain.activations, strict=True):
+        assert one.exact == other.exact
+        assert one.sqnr_db == pytest.approx(other.sqnr_db, abs=1e-4)
+        assert one.local_sqnr_db == pytest.approx(other.local_sqnr_db, abs=1e-4)
+        assert one.clipped_high_fraction == pytest.approx(other.clipped_high_fraction, abs=1e-6)
+        assert one.cosine == pytest.approx(other.cosine, abs=1e-7)
+        if one.sources is not None:
+            assert other.sources is not None
+            for source in ("inherited", "weights", "rounding", "clipping"):
+                shares = [getattr(each.sources, source) for each in (one, other)]
+                assert shares[0] == pytest.approx(shares[1], abs=1e-5)
+        for mine, theirs in zip(one.channels, other.channels, strict=True):
+            assert mine.sqnr_db == pytest.approx(theirs.sqnr_db, abs=1e-2)
+
+
+def test_threads_do_not_matter() -> None:
+    one, other = (compare("resnet8-int8", IMAGES, threads=threads) for threads in (1, 2))
+    assert one.to_dict() == other.to_dict()
+
+
+def test_few_images_are_not_worth_a_second_session() -> None:
+    models = bundled_models()
+    graph = graph_of(models["resnet8-uint8"], models["resnet8"], "sqnr")
+    session = session_of(graph, images=FEWEST_IMAGES - 1)
+    session.run({graph.input: ROWS[:16]})
+    assert not session.is_faster
+
+
+def test_a_layer_left_in_float_is_not_optimized_either(tmp_path: Path) -> None:
+    path = tmp_path / "edited.onnx"
+    edits = [Off("stack2.conv2.weight"), Off("stack2.conv2.bias")]
+    onnx.save(apply("resnet8-uint8", edits).proto, path)
+    graph = graph_of(path, bundled_models()["resnet8"])
+    assert not decides(graph, ROWS[:16])
+
+
+def cancelling(folder: Path, *, float16_step: float) -> tuple[Path, Path]:
+    """A convolution whose large terms leave little: what rounds otherwise is a sum's last bits."""
+    rng = np.random.default_rng(3)
+    half = rng.integers(-127, 128, (8, 8, 3, 3)).astype(np.int8)
+    integers = np.concatenate([half, -half], axis=1)
+    paths = []
+    for name in ("float.onnx", "quantized.onnx"):
+        net = TinyQdq((16, 8, 8))
+        if name == "float.onnx":
+            weight = net.constant("w", integers.astype(np.float32) * np.float32(0.37))
+            net.node("Conv", ["x", weight], "conv", pads=[1, 1, 1, 1])
+            paths.append(net.save(folder, "conv", name))
+        else:
+            weight = net.stored("w", integers, np.float32(0.37))
+            net.node("Conv", ["x", weight], "conv", pads=[1, 1, 1, 1])
+            paths.append(net.save(folder, net.quantize("conv", float16_step, 0, np.int16), name))
+    return paths[1], paths[0]
+
+
+@pytest.mark.parametrize(("step", "is_faster"), [(0.004, False), (4.0, True)])
+def test_where_the_last_bits_show_plain_kernels_are_kept(
+    step: float, is_faster: bool, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(4)
+    half = rng.normal(0, 3, (16, 8, 8, 8))
+    rows = np.concatenate([half, half + rng.normal(0, 0.01, half.shape)], axis=1)
+    model, original = cancelling(tmp_path, float16_step=step)
+    assert decides(graph_of(model, original), rows.astype(np.float32)) is is_faster
+
+
+def test_what_is_not_finite_is_left_to_plain_kernels(tmp_path: Path) -> None:
+    rows = np.ones((300, 16, 8, 8), np.float32)
+    rows[2, 0, 0, 0] = np.inf
+    model, original = cancelling(tmp_path, float16_step=4.0)
+    assert not decides(graph_of(model, original), rows[:16])
+    found = compare(model, images_of(rows), float_model=original)
+    assert found.not_finite_from is not None
+    assert found.not_finite_from.endswith("1 of 300 images, first image 2")
