@@ -7,6 +7,7 @@ does is checked against the programs run as they are.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from threading import local
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from quantscope.model.pairing import Pairing, TensorPair
 from quantscope.run.compare_graph import Detail
 from quantscope.run.compare_sources import NoSourcesError
-from quantscope.run.torch_probes import Measurement, TorchProbe, channel_axis, stacked
+from quantscope.run.torch_probes import Measurement, Scratch, TorchProbe, channel_axis, stacked
 from quantscope.run.torch_programs import Program, Values, call, float_scores, run_nodes
 from quantscope.run.torch_quantizers import ProgramQuantizer, quantizer_of
 from quantscope.run.torch_schedule import Action, Side, schedule
@@ -111,6 +112,7 @@ class PairedPrograms:
             keep={("floats", self.floats.output), ("quantized", side.output)},
         )
         self._as_stated = False
+        self._of_thread = local()
 
     def _probes(self) -> tuple[list[TorchProbe], dict[str, str]]:
         leaves: dict[str, Leaf] = {}
@@ -185,7 +187,10 @@ class PairedPrograms:
         import torch
 
         floats, quantized = self.floats.start(rows), self.quantized.start(rows)
-        result = _Batch(Variants(floats, quantized, self.floats.program.name), self.detail)
+        if not hasattr(self._of_thread, "scratch"):
+            self._of_thread.scratch = Scratch()
+        variants = Variants(floats, quantized, self.floats.program.name)
+        result = _Batch(variants, self.detail, self._of_thread.scratch)
         with torch.inference_mode():
             if as_stated:
                 _run_as_stated(self.floats, floats)
@@ -226,6 +231,7 @@ class _Batch:
 
     variants: Variants
     detail: Detail
+    scratch: Scratch
     rows: dict[str, tuple[str, ...]] = field(default_factory=dict)
     statistics: dict[str, Array] = field(default_factory=dict)
     shapes: dict[str, Array] = field(default_factory=dict)
@@ -250,7 +256,7 @@ class _Batch:
             values[side].pop(key, None)
 
     def measure(self, probe: TorchProbe) -> None:
-        measured = Measurement(probe, self.variants, self.detail)
+        measured = Measurement(probe, self.variants, self.detail, self.scratch)
         found, name = measured.rows(), probe.pair.name
         self.rows[name], self.statistics[name] = tuple(found), stacked(found)
         self.shapes[name] = np.array(measured.f.shape)

@@ -70,17 +70,36 @@ def channel_axis(network: Network, tensor: QuantTensor) -> int | None:
     return 1 if along_1 else len(shape) - 1
 
 
+class Scratch:
+    """Memory for differences that nobody keeps: fresh memory would be cold, and cost the most."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, torch.Tensor] = {}
+
+    def difference(self, use: str, one: "torch.Tensor", other: "torch.Tensor") -> "torch.Tensor":
+        """one - other, until the next one of the same `use`."""
+        import torch
+
+        held = self._held.get(use)
+        if held is None or held.numel() < one.numel():
+            held = self._held[use] = one.new_empty(one.numel())
+        return torch.sub(one, other, out=held[: one.numel()].view(one.shape))
+
+
 class Measurement:
     """One probe on one batch: `q`, `f` and their difference laid out [images, channels, rest]."""
 
-    def __init__(self, probe: TorchProbe, variants: Variants, detail: Detail) -> None:
+    def __init__(
+        self, probe: TorchProbe, variants: Variants, detail: Detail, scratch: Scratch
+    ) -> None:
         self.probe, self.detail, self.variants = probe, detail, variants
         self.axis = probe.axis if detail == "full" else None
         q = variants.quantized[probe.value]
         value = variants.floats[probe.pair.float_name]
         self.float_value = value.reshape(q.shape) if value.shape != q.shape else value
         self.q, self.f = self.laid_out(q), self.laid_out(self.float_value)
-        self.error = self.q - self.f
+        self.scratch = scratch
+        self.error = scratch.difference("error", self.q, self.f)
 
     def laid_out(self, value: "torch.Tensor") -> "torch.Tensor":
         value = value.float()
@@ -146,7 +165,7 @@ class Measurement:
         return rows
 
     def _dot(self, one: "torch.Tensor", other: "torch.Tensor") -> "torch.Tensor":
-        return (one - other).mul_(self.error).sum(-1)
+        return self.scratch.difference("term", one, other).mul_(self.error).sum(-1)
 
 
 def _squares(value: "torch.Tensor") -> "torch.Tensor":
