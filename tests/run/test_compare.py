@@ -18,7 +18,6 @@ from quantscope.run import evaluate
 from quantscope.run.capture import capture
 from quantscope.run.compare import compare
 from quantscope.run.compare_results import Comparison
-from quantscope.run.cpu import saturates_8bit_products
 from quantscope.zoo import bundled_models
 
 Array = np.ndarray[Any, Any]
@@ -27,10 +26,6 @@ SAMPLE = load_sample().take(10)
 RNG = np.random.default_rng(2)
 PICTURES = RNG.normal(0, 1, (7, 3, 5, 7)).astype(np.float32)
 PICTURES[:, 1, :2] = 0
-
-x86_only = pytest.mark.skipif(
-    saturates_8bit_products() is not True, reason="needs an x86 CPU with AVX2 and without VNNI"
-)
 
 
 @pytest.fixture(scope="module")
@@ -357,53 +352,6 @@ def test_where_the_model_ends_in_a_softmax_the_divergence_is_of_its_output(
 def _softmax(scores: Array) -> Array:
     grown = np.exp(scores.astype(np.float64) - scores.max(axis=1, keepdims=True))
     return np.asarray(grown / grown.sum(axis=1, keepdims=True))
-
-
-@pytest.mark.parametrize("format", ["qdq", "qoperator"])
-def test_runtime_scores_come_from_a_session_not_looked_into(
-    format: str, quantized: Callable[..., Path]
-) -> None:
-    path = quantized(activations="uint8", format=format)
-    found = compare(path, SAMPLE, float_model="resnet8", execution="runtime", threads=1)
-    shipped = evaluate(path, SAMPLE, execution="runtime", threads=1)
-    original = evaluate("resnet8", SAMPLE, execution="reference")
-    changed = SAMPLE.indices[shipped.predictions != original.predictions]
-    np.testing.assert_array_equal(found.output.changed, changed)
-    assert found.unseen == ()
-    for tensor in found.activations:
-        if tensor.sources is not None:
-            assert tensor.sources.total == pytest.approx(1, abs=1e-3)
-            assert tensor.sources.kernel is not None
-
-
-def test_runtime_sqnr_is_that_of_the_integers_which_ship(quantized: Callable[..., Path]) -> None:
-    path = quantized(activations="uint8")
-    found = compare(path, SAMPLE, float_model="resnet8", execution="runtime", threads=1)
-    shipped = capture(path, SAMPLE, ["stack2.add"], execution="runtime", threads=1)[
-        "stack2.add.out"
-    ]
-    f = capture("resnet8", SAMPLE, [found["stack2.add.out"].float_name]).tensors
-    (original,) = f.values()
-    expected = sqnr(original.values, shipped.values)
-    assert found["stack2.add.out"].sqnr_db == pytest.approx(expected, abs=1e-3)
-
-
-@x86_only
-def test_what_cannot_be_seen_in_runtime_execution_is_said(quantized: Callable[..., Path]) -> None:
-    path = quantized(activations="int8")
-    found = compare(
-        path, SAMPLE, float_model="resnet8", execution="runtime", int8_kernels=False, threads=1
-    )
-    assert found.unseen
-    assert {u.name for u in found.unseen} & {t.name for t in found.tensors} == set()
-    for tensor in found.unseen:
-        assert tensor.reason.startswith("cannot be seen without changing the kernels that run (")
-    # The scores are the last tensor, and are never looked into.
-    shipped, original = (
-        evaluate(model, SAMPLE, execution=execution, int8_kernels=kernels, threads=1).scores
-        for model, execution, kernels in ((path, "runtime", False), ("resnet8", "reference", None))
-    )
-    assert found["head.out"].sqnr_db == pytest.approx(sqnr(original, shipped), abs=1e-3)
 
 
 def test_models_that_do_not_belong_together_are_refused(

@@ -56,12 +56,13 @@ def compare(
     """Compare a quantized model with the float one it was made from.
 
     `float_model` None works for bundled models and for those that say what they were made from.
-    The float network always runs as its file states it; `execution` is the quantized one's. In
-    runtime execution only those inner tensors are shown that can be looked at without changing
-    what runs, and the model's outputs come from a session that is not looked into. `detail` "sqnr"
-    gives each activation's SQNR and no more, in a fraction of the time. `threads` 0 means all
-    cores; each takes batches of its own. A PyTorch program (.pt2) has only its reference execution;
-    its float model is a program too, or ResNet8's weights (.safetensors).
+    The float network runs as its file states it, up to the last bits of its sums
+    (`compare_session`); `execution` is the quantized one's. In runtime execution only those inner
+    tensors are shown that can be looked at without changing what runs, and the model's outputs
+    come from a session that is not looked into. `detail` "sqnr" gives each activation's SQNR and no
+    more, in a fraction of the time. `threads` 0 means all cores; each takes batches of its own. A
+    PyTorch program (.pt2) has only its reference execution; its float model is a program too, or
+    ResNet8's weights (.safetensors).
     """
     if len(images) == 0:
         raise BadDataError(f"{images.name} holds no images; give at least one")
@@ -150,7 +151,10 @@ def compare(
         },
         output=scores.finish(),
         execution=execution,
-        provenance=classifier.provenance,
+        provenance={
+            **classifier.provenance,
+            "float kernels": "optimized" if session.is_faster else "plain",
+        },
     )
 
 
