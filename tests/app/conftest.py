@@ -10,6 +10,11 @@ from types import ModuleType
 import pytest
 from playing import SECONDS, playing
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
+from what_if_page import Ask, clear
+
+from quantscope.data import load_sample
+from quantscope.edit import Edit
+from quantscope.run.whatif import Effect, WhatIf
 
 ROOT = Path(__file__).parent.parent.parent
 expect.set_options(timeout=SECONDS * 1000)
@@ -78,4 +83,33 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
             if page.get_by_text("An internal error occurred").count():
                 wrong.append("marimo says that an internal error occurred")
         context.close()
+    assert not wrong
+
+
+@pytest.fixture(scope="module")
+def ask() -> Ask:
+    """The library's own answers, on the images that the page takes."""
+    opened: dict[str, WhatIf] = {}
+
+    def answer(*edits: Edit, execution: str = "reference", full: bool = False) -> Effect:
+        if execution not in opened:
+            opened[execution] = WhatIf("resnet8-int8", load_sample(), execution=execution)
+        return opened[execution].answer(edits, full=full)
+
+    return answer
+
+
+@pytest.fixture(scope="module")
+def desk(browser: Browser, playground: str) -> Iterator[Page]:
+    """One page for all tests of a file: opening one takes longer than any of them."""
+    context = browser.new_context(viewport={"width": 1280, "height": 1400})
+    page = context.new_page()
+    wrong: list[str] = []
+    page.set_default_timeout(SECONDS * 1000)
+    page.on("console", lambda m: wrong.append(m.text) if m.type == "error" else None)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto(playground)
+    yield page
+    clear(page)
+    context.close()
     assert not wrong

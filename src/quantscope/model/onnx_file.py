@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
+from weakref import WeakValueDictionary
 
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
@@ -100,10 +101,16 @@ class OnnxFile:
         return MappingProxyType(dict(sorted(counts.items())))
 
 
+_loaded: WeakValueDictionary[Path, OnnxFile] = WeakValueDictionary()
+
+
 def load_onnx(path: Path | str) -> OnnxFile:
     """Open and check an ONNX file; one line of `BadModelError` says what is wrong with it."""
     path = Path(path)
     _check_readable(path)
+    known = _loaded.get(path)
+    if known is not None and _is_unchanged(known):
+        return known
     with (
         path.open("rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
@@ -115,9 +122,9 @@ def load_onnx(path: Path | str) -> OnnxFile:
     graph = proto.graph
     constants = {tensor.name for tensor in graph.initializer}
     opsets = {entry.domain: entry.version for entry in proto.opset_import}
-    return OnnxFile(
+    loaded = OnnxFile(
         path=path,
-        digest=digest_of(path, external_files),
+        digest=_digest(path, external_files),
         ir_version=proto.ir_version,
         opset=opsets.get("", opsets.get("ai.onnx", 0)),
         opsets=MappingProxyType(opsets),
@@ -129,6 +136,15 @@ def load_onnx(path: Path | str) -> OnnxFile:
         external_files=external_files,
         hollow=proto,
     )
+    _loaded[path] = loaded
+    return loaded
+
+
+def _is_unchanged(file: OnnxFile) -> bool:
+    try:
+        return _digest(file.path, file.external_files) == file.digest
+    except BadModelError:  # loading it again says what is wrong
+        return False
 
 
 def classifier_input(file: OnnxFile) -> TensorSpec:
@@ -229,8 +245,7 @@ def _first_bytes(head: bytes) -> str:
     return f"it starts with the bytes {head[:8].hex(' ')}"
 
 
-def digest_of(path: Path, external_files: tuple[Path, ...]) -> str:
-    """As `OnnxFile.digest`, of what the files hold now."""
+def _digest(path: Path, external_files: tuple[Path, ...]) -> str:
     digests = []
     for part in (path, *external_files):
         try:

@@ -1,12 +1,11 @@
 """The file's graph as objects (onnx-ir), its constants read only when somebody asks."""
 
 import os
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import onnx_ir as ir
@@ -14,13 +13,12 @@ from numpy.typing import NDArray
 
 from quantscope.errors import BadModelError
 from quantscope.model.onnx_checks import one_line, topological_order
-from quantscope.model.onnx_file import OnnxFile, digest_of, load_onnx
+from quantscope.model.onnx_file import OnnxFile, load_onnx
 from quantscope.model.onnx_tensors import external_path
 from quantscope.model.shapes import TensorType, infer_types
 
 MICROSOFT = "com.microsoft"
 STANDARD = frozenset({"", "ai.onnx", MICROSOFT})
-_MOST_KEPT = 4
 
 
 @dataclass(frozen=True)
@@ -74,40 +72,24 @@ class OnnxGraph:
         return self.types.get(name, TensorType("unknown", None))
 
 
-class _Kept:
-    """The graphs opened last: reading, pairing and comparing a model each want the same one."""
-
-    def __init__(self) -> None:
-        self._graphs: OrderedDict[tuple[Path, str], OnnxGraph] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, path: Path, digest: str) -> OnnxGraph | None:
-        with self._lock:
-            return self._graphs.get((path, digest))
-
-    def keep(self, graph: OnnxGraph) -> OnnxGraph:
-        with self._lock:
-            self._graphs[graph.file.path, graph.file.digest] = graph
-            while len(self._graphs) > _MOST_KEPT:
-                self._graphs.popitem(last=False)
-        return graph
-
-
-_kept = _Kept()
+_kept: deque[OnnxGraph] = deque(maxlen=4)
+"""The graphs opened last: reading, pairing and comparing a model each want the same one."""
 
 
 def graph_of(path: Path, digest: str) -> OnnxGraph:
     """The graph of a file that was read before; refused if the file has changed since."""
-    graph = _kept.get(path, digest)
-    if graph is None or digest_of(path, graph.file.external_files) != digest:
-        graph = open_graph(load_onnx(path))
-    if graph.file.digest != digest:
+    file = load_onnx(path)
+    if file.digest != digest:
         raise BadModelError(f"{path.name} has changed since it was read; read it again")
-    return graph
+    return open_graph(file)
 
 
 def open_graph(file: OnnxFile) -> OnnxGraph:
-    return _kept.get(file.path, file.digest) or _kept.keep(_open(file))
+    known = next((graph for graph in tuple(_kept) if graph.file is file), None)
+    if known is None:
+        known = _open(file)
+        _kept.append(known)
+    return known
 
 
 def _open(file: OnnxFile) -> OnnxGraph:
