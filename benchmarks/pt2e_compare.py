@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks.compare import _images, _status_mb
 
 COUNTS = (1000,)
-ROUNDS = 3
+ROUNDS = 7  # of a few seconds each: more of them, since single ones are noisy
 PEER_BATCH = 500  # quicker for it than 16, 32 or 100, as one batch of all is
 AGREEMENT_IMAGES = 100
 AIMS = {"sqnr": 3, "full": None}

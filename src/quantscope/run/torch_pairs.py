@@ -244,11 +244,14 @@ class _Batch:
         }
         if action.node is not None:
             mine = values[action.side]
-            found = call(action.node, mine.__getitem__, model=self.variants.model, protect=True)
+            if action.overwrites:
+                found = mine[action.node.all_input_nodes[0].name].relu_()
+            else:
+                found = call(action.node, mine.__getitem__, model=self.variants.model, protect=True)
             mine[action.node.name] = found
         elif action.quantizer is not None:
             mine = values["quantized"]
-            value = action.quantizer.apply(mine[action.quantizer.reads])
+            value = action.quantizer.apply(mine[action.quantizer.reads], action.overwrites)
             mine |= dict.fromkeys(action.quantizer.dequantized, value)
         elif action.probe is not None:
             self.measure(action.probe)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     import torch
     from torch.fx import Node
 
+Apply = Callable[..., "torch.Tensor"]
+"""From real numbers to real numbers; with True after them it may write over them."""
+
 QUANTIZE = ("quantize_per_tensor", "quantize_per_channel")
 _MOST_BITS = 16
 
@@ -41,7 +44,7 @@ class ProgramQuantizer:
 
     tensor: QuantTensor
     node: "Node | None"
-    apply: "Callable[[torch.Tensor], torch.Tensor]"
+    apply: "Apply"
     low: float
     high: float
     is_plain: bool
@@ -54,7 +57,7 @@ class ProgramQuantizer:
 
 def no_quantizer(tensor: QuantTensor, value: str) -> ProgramQuantizer:
     """For a tensor that is left as it is computed, under the name `value`."""
-    return ProgramQuantizer(tensor, None, lambda x: x, -np.inf, np.inf, False, (value,))
+    return ProgramQuantizer(tensor, None, lambda x, _=False: x, -np.inf, np.inf, False, (value,))
 
 
 def quantizer_of(
@@ -90,25 +93,24 @@ def quantizer_of(
     )
 
 
-def _in_floats(scale: float, lowest: int, highest: int) -> "Callable[[torch.Tensor], torch.Tensor]":
+def _in_floats(scale: float, lowest: int, highest: int) -> Apply:
     inverse = 1.0 / scale  # quantized_decomposed multiplies by the reciprocal
 
-    def apply(value: "torch.Tensor") -> "torch.Tensor":
-        return (value * inverse).round_().clamp_(lowest, highest).mul_(scale)
+    def apply(value: "torch.Tensor", overwrite: bool = False) -> "torch.Tensor":
+        scaled = value.mul_(inverse) if overwrite else value * inverse
+        return scaled.round_().clamp_(lowest, highest).mul_(scale)
 
     return apply
 
 
-def _as_stated(
-    tensor: QuantTensor, node: "Node | None", constants: Mapping[str, Any]
-) -> "Callable[[torch.Tensor], torch.Tensor]":
+def _as_stated(tensor: QuantTensor, node: "Node | None", constants: Mapping[str, Any]) -> Apply:
     """Through the program's own operators, or, for integers that a layer moves, by the numbers."""
     params = tensor.params
     if node is None and params.is_per_tensor:
         scale, zero_point = float(params.scale), int(params.zero_point)
         return _in_floats(scale, int(params.qmin) - zero_point, int(params.qmax) - zero_point)
 
-    def apply(value: "torch.Tensor") -> "torch.Tensor":
+    def apply(value: "torch.Tensor", _: bool = False) -> "torch.Tensor":
         import torch
         from torch.fx.node import map_arg
 

@@ -1,7 +1,7 @@
 """The order in which two programs run side by side, and when each value is no longer needed.
 
-A tensor is measured as soon as both programs have it, and dropped after its last reader: what is
-at work stays near the cores, and memory that was just freed is used again.
+A tensor is measured as soon as both programs have it, and dropped after its last reader, or written
+over by it: what is at work stays near the cores, and memory that was just freed is used again.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from quantscope.run.torch_probes import TorchProbe
-from quantscope.run.torch_quantizers import ProgramQuantizer
+from quantscope.run.torch_quantizers import ProgramQuantizer, operator_of
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -28,6 +28,8 @@ class Action:
     quantizer: ProgramQuantizer | None = field(default=None, repr=False)
     probe: TorchProbe | None = field(default=None, repr=False)
     drops: tuple[Key, ...] = ()
+    overwrites: bool = False
+    """What it reads is its own: nobody else reads it, and it is no view of another value."""
 
     def reads(self) -> Iterator[Key]:
         if self.node is not None:
@@ -116,5 +118,24 @@ def _with_drops(actions: Sequence[Action], keep: Collection[Key]) -> Iterator[Ac
     dropped: dict[int, list[Key]] = {}
     for key, at in last.items():
         dropped.setdefault(at, []).append(key)
+    nodes = {(a.side, a.node.name): a.node for a in actions if a.node is not None}
     for at, action in enumerate(actions):
-        yield replace(action, drops=tuple(dropped.get(at, ())))
+        drops = tuple(dropped.get(at, ()))
+        overwrites = any(key in drops and _is_own(nodes.get(key)) for key in _changed(action))
+        yield replace(action, drops=drops, overwrites=overwrites)
+
+
+# Each gives new memory, never a view of what it reads.
+_FRESH = frozenset(f"aten.{name}" for name in ("conv2d", "linear", "add", "relu", "pad"))
+
+
+def _changed(action: Action) -> Iterator[Key]:
+    """What the action could write its result over."""
+    if action.quantizer is not None:
+        yield "quantized", action.quantizer.reads
+    elif action.node is not None and operator_of(action.node) == "aten.relu":
+        yield from action.reads()
+
+
+def _is_own(node: "Node | None") -> bool:
+    return node is not None and len(node.users) == 1 and operator_of(node) in _FRESH
