@@ -91,6 +91,12 @@ def test_runtime_says_what_cannot_be_seen(model: Path, tmp_path: Path) -> None:
     text = shown(model, "--execution", "runtime", "--no-int8-kernels", "-o", tmp_path / "c.npz")
     if "not seen" in text:  # depends on the CPU's kernels
         assert "looking at it changes the kernels that run" in text
+        hidden = text.split("not seen\n")[1].split(":")[0].strip()
+        out = tmp_path / "hidden.npz"
+        runtime = "--execution", "runtime", "--no-int8-kernels"
+        said = refused(model, *runtime, "--layer", hidden, "-o", out)
+        assert said.startswith("Nothing of what was asked for can be seen in runtime execution")
+        assert not out.exists()
 
 
 def test_float_models_need_layers(tmp_path: Path) -> None:
@@ -115,7 +121,7 @@ def test_what_cannot_be_done_gets_one_line(model: Path, tmp_path: Path) -> None:
     assert "has no image 5000" in refused(model, "--image", "5000", "-o", out)
     assert "beyond any data set" in refused(model, "--image", "0-99999999999", "-o", out)
     assert "There is no folder" in refused(model, "-o", tmp_path / "no" / "c.npz")
-    assert "is the model itself" in refused(model, "-o", model)
+    assert "is read by this command" in refused(model, "-o", model)
     assert "c.txt has another suffix" in refused(model, "-o", tmp_path / "c.txt")
     assert "No quantized tensor 'stemm'" in refused(model, "--layer", "stemm", "-o", out)
     assert not out.exists() and list(tmp_path.iterdir()) == []

@@ -124,6 +124,17 @@ def test_a_page_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path
     assert refused("no-such-model", "--html", missing) == (
         f"There is no folder {tmp_path / 'there'} to write page.html into"
     )
+    assert refused("no-such-model", "--html", tmp_path / "page.pdf") == (
+        f"The page is an .html file; {tmp_path / 'page.pdf'} has another suffix"
+    )
+
+
+def test_labels_that_the_model_does_not_know_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "images.npz"
+    np.savez(path, images=np.zeros((2, 3, 32, 32), np.float32), labels=np.array([3, 99]))
+    assert refused("resnet8-int8", "--data", path) == (
+        "images.npz has labels 3..99, but resnet8-int8.onnx tells 10 classes apart (0..9)"
+    )
 
 
 def test_a_failure_leaves_the_old_page_as_it_was(tmp_path: Path) -> None:

@@ -116,6 +116,16 @@ def test_what_stands_out_is_said_with_its_size(change: dict[str, object], senten
     assert sentence in found
 
 
+def test_another_float_model_than_the_recorded_one_comes_first() -> None:
+    same = comparison(named("a"), float_digest="f" * 64, made_from="f" * 64)
+    other = replace(same, made_from="0" * 64)
+    assert reading(same) == ()
+    (sentence,) = reading(other)
+    assert "was made from another float model than" in sentence
+    assert "SHA-256 000000000000…, given ffffffffffff…" in sentence
+    assert other.to_dict()["made_from"] == "0" * 64
+
+
 def test_the_text_names_execution_flips_and_what_is_missing() -> None:
     found = comparison(
         named("a", exact=True, sqnr_db=None, local_sqnr_db=None, sources=None, no_sources="exact"),

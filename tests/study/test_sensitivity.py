@@ -283,6 +283,33 @@ def test_a_nan_in_the_images_leaves_no_sqnr_and_no_crash(net: Path, float_net: P
     json.dumps(result.to_dict(), allow_nan=False)
 
 
+def test_a_float_model_without_finite_scores_ranks_nothing(
+    net: Path, float_net: Path, tmp_path: Path
+) -> None:
+    model = onnx.load(float_net)
+    for tensor in model.graph.initializer:
+        if len(tensor.dims) == 4:
+            broken = np.full(list(tensor.dims), np.nan, np.float32)
+            tensor.CopyFrom(onnx.numpy_helper.from_array(broken, tensor.name))
+    path = tmp_path / "nan.onnx"
+    onnx.save(model, path)
+    with pytest.raises(BadModelError, match=r"nan\.onnx gives NaN or infinite scores for every"):
+        sensitivity(net, PICTURES, float_model=path)
+
+
+def test_another_float_model_than_the_recorded_one_is_noted(
+    quantized: Callable[..., Path], tmp_path: Path
+) -> None:
+    model = onnx.load(bundled_models()["resnet8"])
+    model.doc_string = "another file"
+    path = tmp_path / "again.onnx"
+    onnx.save(model, path)
+    images = load_sample().take(2)
+    (note,) = sensitivity(quantized(activations="int8"), images, float_model=path).notes
+    assert "says that it was made from another float model than again.onnx" in note
+    assert sensitivity(quantized(activations="int8"), images, float_model="resnet8").notes == ()
+
+
 def test_what_cannot_be_switched_is_said(net: Path, float_net: Path, tmp_path: Path) -> None:
     model = onnx.load(net)
     first = next(node for node in model.graph.node if node.op_type == "QuantizeLinear")

@@ -61,15 +61,11 @@ def command(
     from quantscope.data import load
     from quantscope.run import capture
     from quantscope.run.capture_file import capture_to_dict, save_capture
-    from quantscope.zoo import find_model
 
     rows = _rows(image or ["0"])
-    path = find_model(model)
-    if output.exists() and path.exists() and output.samefile(path):
-        raise BadConfigError(f"{output} is the model itself; choose another name for the arrays")
+    check_new(output, force=force, sources=[model, data])
     if output.suffix != ".npz":
         raise BadConfigError(f"The arrays are an .npz file; {output} has another suffix")
-    check_new(output, force=force)
     chosen = load(data).select(rows)
     with progress_bar() as progress:
         result = capture(
@@ -81,7 +77,13 @@ def command(
             batch=batch,
             progress=progress,
         )
-    if not result.tensors and not result.unseen:
+    if not result.tensors and result.unseen:
+        name, why = next(iter(result.unseen.items()))
+        raise BadConfigError(
+            f"Nothing of what was asked for can be seen in {result.execution} execution, first "
+            f"{name}: {why}; use --execution reference"
+        )
+    if not result.tensors:
         raise BadConfigError(
             f"{result.model} has no quantized activations; name the layers with --layer, "
             f"quantscope inspect lists them"

@@ -79,7 +79,9 @@ def command(
     from quantscope.run.compare import compare
     from quantscope.run.compare_with import compare_with
 
-    check_new(html, force=force)
+    check_new(html, force=force, sources=[model, float_model, other, other_float, data])
+    if html is not None and html.suffix.lower() not in (".html", ".htm"):
+        raise BadConfigError(f"The page is an .html file; {html} has another suffix")
     if other_float is not None and other is None:
         raise BadConfigError("--with-float is the float model of --with; give that too")
     chosen = load(data)

@@ -45,7 +45,7 @@ def command(
     from quantscope.report.overlay import make_overlay, read_overlay
 
     check_suffix(output)
-    check_new(output, force=force)
+    check_new(output, force=force, sources=[model, overlay])
     if raw and (overlay or metric):
         raise BadConfigError("--overlay and --metric colour layers; --raw draws nodes")
     if raw:

@@ -74,7 +74,8 @@ def command(
     from quantscope.study.sensitivity import sensitivity
 
     if figure is not None:
-        _check_figure(figure, force=force)
+        _check_figure(figure)
+        check_new(figure, force=force, sources=[model, float_model, data])
     chosen = load(data)
     chosen = chosen.take(min(_IMAGES, len(chosen)) if images is None else images)
     with progress_bar() as progress:
@@ -190,12 +191,11 @@ def _agreement(base: "Base", scores: str) -> str:
     return f"SQNR of the {scores} {base.logit_sqnr_db:.1f} dB"
 
 
-def _check_figure(path: Path, *, force: bool) -> None:
+def _check_figure(path: Path) -> None:
     from quantscope.errors import BadConfigError
 
     if path.suffix.lower() not in _FIGURES:
         raise BadConfigError(f"A figure is a .png or .svg file, not {path.name!r}")
-    check_new(path, force=force)
 
 
 def _draw(result: "Sensitivity", path: Path) -> None:

@@ -137,3 +137,11 @@ def _as_type(
 
 def _text(shape: tuple[Dimension, ...]) -> str:
     return "[" + ",".join(["N", *("?" if d is None else str(d) for d in shape)]) + "]"
+
+
+def check_labels(data: ImageSet, classes: int, model: str) -> None:
+    if data.labels.max() >= classes or data.labels.min() < 0:
+        raise BadDataError(
+            f"{data.name} has labels {data.labels.min()}..{data.labels.max()}, but {model} tells "
+            f"{classes} classes apart (0..{classes - 1})"
+        )

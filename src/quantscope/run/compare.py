@@ -32,7 +32,7 @@ from quantscope.run.counterpart import known_float_model
 from quantscope.run.in_order import cores, in_order
 from quantscope.run.onnx_classifier import open_onnx
 from quantscope.run.sessions import Execution
-from quantscope.zoo import find_model
+from quantscope.zoo import find_model, recorded_float_digest
 
 Array = NDArray[Any]
 
@@ -111,7 +111,9 @@ def compare(
     )
     session = ComparisonSession(graph, model=file.path.name, images=len(images))
     accumulators = [Accumulator(probe) for probe in graph.probes]
-    scores = ScoreKeeper(images, execution, probabilities=classifier.gives_probabilities)
+    scores = ScoreKeeper(
+        images, execution, model=file.path.name, probabilities=classifier.gives_probabilities
+    )
 
     def run(rows: Array, _: int) -> tuple[dict[str, Array], Array]:
         """What the graph gives, and the quantized model's scores."""
@@ -221,6 +223,7 @@ def comparison_of(
         unpaired=tuple(missing),
         unseen=tuple(Uncompared(name, "activation", why) for name, why in unseen.items()),
         not_finite_from=next(_not_finite(accumulators, images), None),
+        made_from=None if network.opset is None else recorded_float_digest(network),
         **facts,
     )
 

@@ -19,11 +19,25 @@ _DECIBELS_A_BIT = 20 * log10(2)
 
 def reading(comparison: Comparison) -> tuple[str, ...]:
     """One sentence for each tensor that stands out, along the network."""
+    another = from_another(
+        comparison.model, comparison.made_from, comparison.float_model, comparison.float_digest
+    )
+    first = () if another is None else (another,)
     if comparison.not_finite_from:
-        return (f"{comparison.not_finite_from}; nothing after it can be read.",)
+        return (*first, f"{comparison.not_finite_from}; nothing after it can be read.")
     medians = _usual(comparison)
     sentences = (_sentence(tensor, medians) for tensor in comparison.tensors)
-    return tuple(sentence for sentence in sentences if sentence)
+    return (*first, *(sentence for sentence in sentences if sentence))
+
+
+def from_another(model: str, made_from: str | None, given: str, digest: str) -> str | None:
+    """Whether the float model is not the file that the quantized one says it was made from."""
+    if made_from in (None, digest):
+        return None
+    return (
+        f"{model} says that it was made from another float model than {given} (SHA-256 "
+        f"{made_from[:12]}…, given {digest[:12]}…): what the two differ in counts as error here."
+    )
 
 
 def usual(comparison: Comparison) -> str | None:

@@ -168,6 +168,7 @@ class Comparison:
 
     `unpaired` have no float counterpart; `unseen` have one but could not be looked at.
     `not_finite_from` is the first tensor in which a NaN or an infinity was met, and in which model.
+    `made_from` is the digest of the float model that an ONNX file says it was made from.
     """
 
     model: str
@@ -184,6 +185,7 @@ class Comparison:
     output: OutputAgreement
     not_finite_from: str | None
     provenance: Mapping[str, str]
+    made_from: str | None = field(default=None, kw_only=True)
 
     def __getitem__(self, name: str) -> TensorComparison:
         found = next((tensor for tensor in self.tensors if tensor.name == name), None)
@@ -206,6 +208,7 @@ class Comparison:
             "digest": self.digest,
             "float_model": self.float_model,
             "float_digest": self.float_digest,
+            "made_from": self.made_from,
             "execution": self.execution,
             "data": self.data,
             "data_digest": self.data_digest,

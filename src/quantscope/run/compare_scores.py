@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.data import ImageSet
+from quantscope.run.classifier import check_labels
 from quantscope.run.compare_results import OutputAgreement
 from quantscope.run.sessions import Execution
 
@@ -17,14 +18,19 @@ _TINY = float(np.finfo(np.float32).tiny)
 class ScoreKeeper:
     """Keeps two classes an image, and a running sum."""
 
-    def __init__(self, images: ImageSet, execution: Execution, *, probabilities: bool) -> None:
+    def __init__(
+        self, images: ImageSet, execution: Execution, *, model: str, probabilities: bool
+    ) -> None:
         self.images, self.execution, self.probabilities = images, execution, probabilities
+        self.model = model
         self.classes: list[tuple[Array, Array]] = []
         self.divergence: float = 0.0
 
     def add(self, float_scores: Array, quantized_scores: Array) -> None:
         """One row for each image; what lies behind the first axis is taken as one row."""
         rows = [s.reshape(len(s), -1).astype(np.float64) for s in (float_scores, quantized_scores)]
+        if not self.classes:
+            check_labels(self.images, rows[1].shape[1], self.model)
         self.classes.append((rows[0].argmax(axis=1), rows[1].argmax(axis=1)))
         with np.errstate(invalid="ignore", over="ignore"):
             f, q = (self._log_probabilities(row) for row in rows)

@@ -12,7 +12,12 @@ from numpy.typing import NDArray
 from quantscope.data import ImageSet
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
 from quantscope.progress import Progress, silent
-from quantscope.run.classifier import Classifier, fitting_input, open_classifier
+from quantscope.run.classifier import (
+    Classifier,
+    check_labels,
+    fitting_input,
+    open_classifier,
+)
 from quantscope.run.sessions import Execution
 from quantscope.run.statistics import Agreement, delta_interval, mcnemar_exact, wilson_interval
 
@@ -256,11 +261,7 @@ def evaluate(
         raise BadDataError(f"{data.name} holds no images; give at least one")
     scores = classify(classifier, data, batch=batch, progress=progress)
     classes = scores.shape[1]
-    if data.labels.max() >= classes or data.labels.min() < 0:
-        raise BadDataError(
-            f"{data.name} has labels {data.labels.min()}..{data.labels.max()}, but "
-            f"{classifier.name} tells {classes} classes apart (0..{classes - 1})"
-        )
+    check_labels(data, classes, classifier.name)
     with_nan = np.isnan(scores).any(axis=1)
     names = data.class_names if len(data.class_names) == classes else ()
     return Evaluation(

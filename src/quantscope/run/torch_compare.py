@@ -88,7 +88,7 @@ def compare_paired(
     floats, quantized = programs.floats.program, programs.quantized.program
     both = _taking_what_both_take(floats, quantized)
     probabilities = quantized.classifier.gives_probabilities
-    scores = ScoreKeeper(images, "reference", probabilities=probabilities)
+    scores = ScoreKeeper(images, "reference", model=quantized.name, probabilities=probabilities)
     accumulators: dict[str, Accumulator] = {}
     threads = threads or cores()
     done = 0

@@ -237,7 +237,10 @@ class SqnrReader:
     ) -> dict[str, Any]:
         pairing = self._pairing
         scores = ScoreKeeper(
-            self._parts.images, evaluation.execution, probabilities=self._probabilities
+            self._parts.images,
+            evaluation.execution,
+            model=evaluation.model,
+            probabilities=self._probabilities,
         )
         ends = np.cumsum([len(part) for part in float_scores])[:-1]
         for floats, own in zip(float_scores, np.split(evaluation.scores, ends), strict=True):

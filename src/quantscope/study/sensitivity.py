@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from quantscope.data import ImageSet
 from quantscope.edit import Applied, Edit, Editor, Off, On
 from quantscope.edit.targets import parts_of
@@ -16,6 +18,7 @@ from quantscope.model import load_onnx
 from quantscope.model.onnx_file import OnnxFile
 from quantscope.progress import Progress, silent
 from quantscope.run.classifier import Classifier, find_onnx
+from quantscope.run.compare_reading import from_another
 from quantscope.run.evaluate import evaluate
 from quantscope.run.in_order import cores
 from quantscope.run.onnx_classifier import open_onnx
@@ -31,6 +34,7 @@ from quantscope.study.sensitivity_results import (
 )
 from quantscope.study.sensitivity_rows import Judge, Variant
 from quantscope.study.sensitivity_sweep import Scores, Sweep, fitting_batch
+from quantscope.zoo import recorded_float_digest
 
 _FLOAT, _BASE, _LAYER = "float", "base", "layer "
 _EXPECTED_NOTE = "is put back"  # of a ReLU that the quantizer did; nothing that a reader must know
@@ -86,6 +90,7 @@ def sensitivity(
         sweep = Sweep(images, size, threads, _WHAT[each], progress)
         swept[each] = _Swept(variants, sweep.scores(variants))
     first = swept[modes[0]]
+    _check_finite(first.scores[_FLOAT], float_file.path.name)
     judge = Judge(images, execution, first.scores[_FLOAT])
     bases = {each: judge.base(part.scores[_BASE]) for each, part in swept.items()}
     return Sensitivity(
@@ -108,7 +113,7 @@ def sensitivity(
             for row in judge.rows(each, part.scores[_BASE], part.switched)
         ),
         not_switched=targets.skipped,
-        notes=(*targets.notes, *([_LIFTED] if editor.lifted and execution == "runtime" else [])),
+        notes=(*_notes(editor, float_file, execution), *targets.notes),
         provenance=classifier.provenance,
     )
 
@@ -131,10 +136,28 @@ def _float_file(editor: Editor) -> OnnxFile:
     return load_onnx(editor.float_path)
 
 
+def _notes(editor: Editor, float_file: OnnxFile, execution: Execution) -> Iterator[str]:
+    if editor.lifted and execution == "runtime":
+        yield _LIFTED
+    made_from = recorded_float_digest(editor.network)
+    given = float_file.path.name, float_file.digest
+    another = from_another(editor.file.path.name, made_from, *given)
+    if another is not None:
+        yield another
+
+
 def _check_images(classifier: Classifier, images: ImageSet) -> None:
     """Find out before the long work whether the images fit the model, and their labels too."""
     ends = [int(images.labels.argmin()), int(images.labels.argmax())]
     evaluate(classifier, images.select(ends))
+
+
+def _check_finite(scores: Scores, model: str) -> None:
+    if not np.isfinite(scores).all(axis=1).any():
+        raise BadModelError(
+            f"{model} gives NaN or infinite scores for every image, against which nothing can be "
+            f"ranked; quantscope compare says where they start"
+        )
 
 
 @dataclass(frozen=True)

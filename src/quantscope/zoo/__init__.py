@@ -13,7 +13,7 @@ from quantscope.zoo.bundled import (
     write_onnx,
     write_safetensors,
 )
-from quantscope.zoo.float_original import known_float_model
+from quantscope.zoo.float_original import known_float_model, recorded_float_digest
 from quantscope.zoo.keras import read_keras
 from quantscope.zoo.onnx_resnet8 import build_onnx
 
@@ -30,6 +30,7 @@ __all__ = [
     "known_float_model",
     "read_keras",
     "read_safetensors",
+    "recorded_float_digest",
     "write_onnx",
     "write_safetensors",
 ]

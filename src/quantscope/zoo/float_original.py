@@ -15,12 +15,18 @@ def known_float_model(network: Network, given: str | Path | None) -> Path | None
     bundled = float_model_of(network.path)
     if bundled is not None:
         return bundled
+    digest = recorded_float_digest(network)
+    for path in bundled_models().values():
+        if path.suffix == ".onnx" and path.exists() and load_onnx(path).digest == digest:
+            return path
+    return None
+
+
+def recorded_float_digest(network: Network) -> str | None:
+    """Of the float model that a quantized one says it was made from."""
     try:
         facts = json.loads(network.metadata.get(PROVENANCE_KEY, "{}"))
     except ValueError:
         return None
     digest = facts.get("float_model_digest") if isinstance(facts, dict) else None
-    for path in bundled_models().values():
-        if path.suffix == ".onnx" and path.exists() and load_onnx(path).digest == digest:
-            return path
-    return None
+    return digest if isinstance(digest, str) else None

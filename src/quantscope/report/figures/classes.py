@@ -220,7 +220,9 @@ def _points(fraction: float) -> str:
 
 def _one_image(totals: Sequence[int]) -> str:
     found = {total for total in totals if total}
-    return f" Each image is {100 / found.pop():.2g} % of its class." if len(found) == 1 else ""
+    if len(found) != 1 or found == {1}:
+        return ""
+    return f" Each image is {100 / found.pop():.2g} % of its class."
 
 
 def _subject(evaluation: Evaluation) -> str:
