@@ -1,6 +1,8 @@
 """The float half by faster kernels: only where nobody could tell, and never the quantized half."""
 
+from importlib import import_module
 from pathlib import Path
+from platform import machine
 from typing import Any
 
 import numpy as np
@@ -11,15 +13,20 @@ from tiny_qdq import TinyQdq, images_of
 from quantscope.data import load_sample
 from quantscope.edit import Off, apply
 from quantscope.model import load_onnx, pair, read_onnx
-from quantscope.run import compare_session, evaluate
+from quantscope.run import evaluate
 from quantscope.run.compare import compare
 from quantscope.run.compare_graph import ComparisonGraph, Detail, build_graph
 from quantscope.run.compare_session import FEWEST_IMAGES, ComparisonSession
+from quantscope.run.sessions import Execution
 from quantscope.zoo import bundled_models
 
 Array = np.ndarray[Any, Any]
+comparing = import_module("quantscope.run.compare")  # `quantscope.run.compare` is the function
 
 IMAGES = load_sample().take(FEWEST_IMAGES)
+x86_only = pytest.mark.skipif(
+    machine().lower() not in ("x86_64", "amd64"), reason="other CPUs have no kernels with blocks"
+)
 ROWS = IMAGES.images.astype(np.float32)
 
 
@@ -30,14 +37,8 @@ def graph_of(model: Path, original: Path, detail: Detail = "full") -> Comparison
     return build_graph(*protos, networks[1], pair(*networks), detail=detail)
 
 
-def session_of(graph: ComparisonGraph, images: int = FEWEST_IMAGES) -> ComparisonSession:
-    return ComparisonSession(graph, model="the model", images=images)
-
-
-def decides(graph: ComparisonGraph, rows: Array) -> bool:
-    session = session_of(graph)
-    session.run({graph.input: rows})
-    return session.is_faster
+def session_of(graph: ComparisonGraph, trial: Array) -> ComparisonSession:
+    return ComparisonSession(graph, model="the model", trial=[{graph.input: trial}])
 
 
 @pytest.mark.parametrize("detail", ["sqnr", "full"])
@@ -45,9 +46,9 @@ def decides(graph: ComparisonGraph, rows: Array) -> bool:
 def test_the_quantized_half_keeps_its_bits(name: str, detail: Detail) -> None:
     models = bundled_models()
     graph = graph_of(models[name], models["resnet8"], detail)
-    session = session_of(graph)
-    found = [session.run({graph.input: ROWS[at : at + 16]}) for at in range(0, 96, 16)]
+    session = session_of(graph, ROWS[:8])
     assert session.is_faster
+    found = [session.run({graph.input: ROWS[at : at + 16]}) for at in range(0, 96, 16)]
     scores = np.concatenate([values[graph.quantized_scores] for values in found])
     stated = evaluate(name, IMAGES.take(96), execution="reference").scores
     np.testing.assert_array_equal(scores, stated)
@@ -55,7 +56,7 @@ def test_the_quantized_half_keeps_its_bits(name: str, detail: Detail) -> None:
 
 def test_the_numbers_are_those_of_plain_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     found = compare("resnet8-uint8", IMAGES)
-    monkeypatch.setattr(compare_session, "FEWEST_IMAGES", len(IMAGES) + 1)
+    monkeypatch.setattr(comparing, "FEWEST_IMAGES", len(IMAGES) + 1)
     plain = compare("resnet8-uint8", IMAGES)
     assert found.provenance["float kernels"] == "optimized"
     assert plain.provenance["float kernels"] == "plain"
@@ -74,25 +75,27 @@ def test_the_numbers_are_those_of_plain_kernels(monkeypatch: pytest.MonkeyPatch)
             assert mine.sqnr_db == pytest.approx(theirs.sqnr_db, abs=1e-2)
 
 
-def test_threads_do_not_matter() -> None:
-    one, other = (compare("resnet8-int8", IMAGES, threads=threads) for threads in (1, 2))
-    assert one.to_dict() == other.to_dict()
+@pytest.mark.parametrize("execution", ["reference", "runtime"])
+def test_threads_do_not_matter(execution: Execution) -> None:
+    one, other = (
+        compare("resnet8-uint8", IMAGES, threads=threads, execution=execution).to_dict()
+        for threads in (1, 2)
+    )
+    assert one == other
 
 
 def test_few_images_are_not_worth_a_second_session() -> None:
-    models = bundled_models()
-    graph = graph_of(models["resnet8-uint8"], models["resnet8"], "sqnr")
-    session = session_of(graph, images=FEWEST_IMAGES - 1)
-    session.run({graph.input: ROWS[:16]})
-    assert not session.is_faster
+    found = compare("resnet8-uint8", IMAGES.take(FEWEST_IMAGES - 1), detail="sqnr")
+    assert found.provenance["float kernels"] == "plain"
 
 
+@x86_only
 def test_a_layer_left_in_float_is_not_optimized_either(tmp_path: Path) -> None:
     path = tmp_path / "edited.onnx"
     edits = [Off("stack2.conv2.weight"), Off("stack2.conv2.bias")]
     onnx.save(apply("resnet8-uint8", edits).proto, path)
     graph = graph_of(path, bundled_models()["resnet8"])
-    assert not decides(graph, ROWS[:16])
+    assert not session_of(graph, ROWS[:16]).is_faster
 
 
 def cancelling(folder: Path, *, float16_step: float) -> tuple[Path, Path]:
@@ -114,22 +117,35 @@ def cancelling(folder: Path, *, float16_step: float) -> tuple[Path, Path]:
     return paths[1], paths[0]
 
 
-@pytest.mark.parametrize(("step", "is_faster"), [(0.004, False), (4.0, True)])
+@x86_only
+@pytest.mark.parametrize(
+    ("left", "step", "is_faster"), [(0.01, 0.004, False), (0.01, 4.0, False), (3.0, 4.0, True)]
+)
 def test_where_the_last_bits_show_plain_kernels_are_kept(
-    step: float, is_faster: bool, tmp_path: Path
+    left: float, step: float, is_faster: bool, tmp_path: Path
 ) -> None:
     rng = np.random.default_rng(4)
     half = rng.normal(0, 3, (16, 8, 8, 8))
-    rows = np.concatenate([half, half + rng.normal(0, 0.01, half.shape)], axis=1)
+    rows = np.concatenate([half, half + rng.normal(0, left, half.shape)], axis=1)
     model, original = cancelling(tmp_path, float16_step=step)
-    assert decides(graph_of(model, original), rows.astype(np.float32)) is is_faster
+    assert session_of(graph_of(model, original), rows.astype(np.float32)).is_faster is is_faster
+
+
+def test_images_from_first_to_last_decide(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    half = rng.normal(0, 3, (FEWEST_IMAGES, 8, 8, 8))
+    rows = np.concatenate([half, half + rng.normal(0, 0.01, half.shape)], axis=1)
+    rows[:100] = 0.0  # the first batches show no difference
+    model, original = cancelling(tmp_path, float16_step=0.004)
+    found = compare(model, images_of(rows.astype(np.float32)), float_model=original)
+    assert found.provenance["float kernels"] == "plain"
 
 
 def test_what_is_not_finite_is_left_to_plain_kernels(tmp_path: Path) -> None:
     rows = np.ones((300, 16, 8, 8), np.float32)
     rows[2, 0, 0, 0] = np.inf
     model, original = cancelling(tmp_path, float16_step=4.0)
-    assert not decides(graph_of(model, original), rows[:16])
+    assert not session_of(graph_of(model, original), rows[:16]).is_faster
     found = compare(model, images_of(rows), float_model=original)
     assert found.not_finite_from is not None
     assert found.not_finite_from.endswith("1 of 300 images, first image 2")

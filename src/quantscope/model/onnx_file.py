@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
-from weakref import WeakValueDictionary
 
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
@@ -101,16 +100,10 @@ class OnnxFile:
         return MappingProxyType(dict(sorted(counts.items())))
 
 
-_loaded: WeakValueDictionary[Path, OnnxFile] = WeakValueDictionary()
-
-
 def load_onnx(path: Path | str) -> OnnxFile:
     """Open and check an ONNX file; one line of `BadModelError` says what is wrong with it."""
     path = Path(path)
     _check_readable(path)
-    known = _loaded.get(path)
-    if known is not None and _is_unchanged(known):
-        return known
     with (
         path.open("rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
@@ -122,7 +115,7 @@ def load_onnx(path: Path | str) -> OnnxFile:
     graph = proto.graph
     constants = {tensor.name for tensor in graph.initializer}
     opsets = {entry.domain: entry.version for entry in proto.opset_import}
-    loaded = OnnxFile(
+    return OnnxFile(
         path=path,
         digest=_digest(path, external_files),
         ir_version=proto.ir_version,
@@ -136,15 +129,6 @@ def load_onnx(path: Path | str) -> OnnxFile:
         external_files=external_files,
         hollow=proto,
     )
-    _loaded[path] = loaded
-    return loaded
-
-
-def _is_unchanged(file: OnnxFile) -> bool:
-    try:
-        return _digest(file.path, file.external_files) == file.digest
-    except BadModelError:  # loading it again says what is wrong
-        return False
 
 
 def classifier_input(file: OnnxFile) -> TensorSpec:

@@ -1,11 +1,9 @@
 """The file's graph as objects (onnx-ir), its constants read only when somebody asks."""
 
 import os
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import onnx_ir as ir
@@ -13,7 +11,7 @@ from numpy.typing import NDArray
 
 from quantscope.errors import BadModelError
 from quantscope.model.onnx_checks import one_line, topological_order
-from quantscope.model.onnx_file import OnnxFile, load_onnx
+from quantscope.model.onnx_file import OnnxFile
 from quantscope.model.onnx_tensors import external_path
 from quantscope.model.shapes import TensorType, infer_types
 
@@ -72,27 +70,7 @@ class OnnxGraph:
         return self.types.get(name, TensorType("unknown", None))
 
 
-_kept: deque[OnnxGraph] = deque(maxlen=4)
-"""The graphs opened last: reading, pairing and comparing a model each want the same one."""
-
-
-def graph_of(path: Path, digest: str) -> OnnxGraph:
-    """The graph of a file that was read before; refused if the file has changed since."""
-    file = load_onnx(path)
-    if file.digest != digest:
-        raise BadModelError(f"{path.name} has changed since it was read; read it again")
-    return open_graph(file)
-
-
 def open_graph(file: OnnxFile) -> OnnxGraph:
-    known = next((graph for graph in tuple(_kept) if graph.file is file), None)
-    if known is None:
-        known = _open(file)
-        _kept.append(known)
-    return known
-
-
-def _open(file: OnnxFile) -> OnnxGraph:
     try:
         model = ir.from_proto(file.hollow)
     except Exception as error:  # onnx-ir raises many kinds; each is a fault of the file

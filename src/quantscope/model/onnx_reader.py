@@ -52,10 +52,12 @@ class _Found:
         return self.position.get(origin_of(self.graph, self.values, value))
 
 
-def read_onnx(source: OnnxFile | Path | str) -> Network:
+def read_onnx(source: OnnxGraph | OnnxFile | Path | str) -> Network:
     """Read a model file; weights stay on disk until a tensor's `integers` are asked for."""
-    file = source if isinstance(source, OnnxFile) else load_onnx(source)
-    graph = open_graph(file)
+    if not isinstance(source, OnnxFile | OnnxGraph):
+        source = load_onnx(source)
+    graph = source if isinstance(source, OnnxGraph) else open_graph(source)
+    file = graph.file
     values = find_quantized_values(graph)
     nodes = tuple(
         node

@@ -115,10 +115,18 @@ class Pairing:
         }
 
 
-def pair(float_network: Network, quantized: Network) -> Pairing:
-    """Pair every quantized tensor, or say why not. Weights are read from both files."""
+def pair(
+    float_network: Network,
+    quantized: Network,
+    *,
+    constants: tuple[Constants, Constants] | None = None,
+) -> Pairing:
+    """Pair every quantized tensor, or say why not. Weights are read from both files.
+
+    `constants` are the two networks' where somebody else wants them too.
+    """
     _check_formats(float_network, quantized)
-    float_constants, quant_constants = Constants(float_network), Constants(quantized)
+    float_constants, quant_constants = constants or (Constants(float_network), Constants(quantized))
     floats, quants = wire(float_network, float_constants), wire(quantized, quant_constants)
     inputs = _matched_ends(float_network.inputs, quantized.inputs)
     outputs = _matched_ends(float_network.outputs, quantized.outputs)

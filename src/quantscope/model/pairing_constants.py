@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quantscope.errors import BadModelError
 from quantscope.model.network import Layer, Network, Operand
-from quantscope.model.onnx_graph import OnnxGraph, graph_of, input_names
+from quantscope.model.onnx_file import load_onnx
+from quantscope.model.onnx_graph import OnnxGraph, input_names, open_graph
 from quantscope.model.pairing_kinds import LINEAR
 
 Array = NDArray[Any]
@@ -32,13 +34,22 @@ class Constants:
     """Reads what the file stores; PyTorch's formats store float weights where we do not look."""
 
     network: Network
+    opened: OnnxGraph | None = None
+    """Of that network, where it is at hand; otherwise the file is opened."""
     _samples: dict[str, Sample | None] = field(default_factory=dict, repr=False)
 
     @cached_property
     def _graph(self) -> OnnxGraph | None:
         if self.network.format in ("pt2e", "torchscript") or self.network.opset is None:
             return None
-        return graph_of(self.network.path, self.network.digest)
+        if self.opened is not None:
+            return self.opened
+        file = load_onnx(self.network.path)
+        if file.digest != self.network.digest:
+            raise BadModelError(
+                f"{self.network.path.name} has changed since it was read; read it again"
+            )
+        return open_graph(file)
 
     def array(self, operand: Operand) -> Array | None:
         """As the layer reads it, dequantized; None where it is computed or not at hand."""

@@ -21,7 +21,7 @@ from quantscope.data import ImageSet
 from quantscope.edit import lift_to_qdq
 from quantscope.errors import BadDataError, BadModelError
 from quantscope.model import Network, load_onnx, read_onnx
-from quantscope.model.onnx_graph import graph_of
+from quantscope.model.onnx_graph import open_graph
 from quantscope.progress import Progress, silent
 from quantscope.run.capture import input_batches, instrumented
 from quantscope.run.classifier import find_onnx
@@ -172,7 +172,7 @@ class _Extremes:
 
 
 def _specs(network: Network) -> tuple[list[IntegerLayer], list[tuple[str, str]]]:
-    graph = graph_of(network.path, network.digest)
+    graph = open_graph(load_onnx(network.path))
     specs: list[IntegerLayer] = []
     skipped: list[tuple[str, str]] = []
     for layer in network.layers:

@@ -5,6 +5,7 @@ no activation is carried into Python.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,17 @@ from quantscope.edit import lift_to_qdq
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
 from quantscope.model import Network, load_onnx, read_onnx
 from quantscope.model.onnx_file import OnnxFile
+from quantscope.model.onnx_graph import open_graph
 from quantscope.model.pairing import Pairing, pair
+from quantscope.model.pairing_constants import Constants
 from quantscope.progress import Progress, silent
 from quantscope.run.capture import input_batches, refuse_int8_kernels
-from quantscope.run.classifier import TORCH_SUFFIXES
-from quantscope.run.compare_graph import Detail, build_graph
+from quantscope.run.classifier import TORCH_SUFFIXES, Classifier
+from quantscope.run.compare_graph import ComparisonGraph, Detail, build_graph
 from quantscope.run.compare_results import Comparison, TensorComparison, Uncompared
 from quantscope.run.compare_runtime import RuntimeReader
 from quantscope.run.compare_scores import ScoreKeeper
-from quantscope.run.compare_session import ComparisonSession
+from quantscope.run.compare_session import FEWEST_IMAGES, TRIAL_IMAGES, ComparisonSession
 from quantscope.run.compare_statistics import Accumulator
 from quantscope.run.compare_weights import compare_constants
 from quantscope.run.counterpart import known_float_model
@@ -84,15 +87,18 @@ def compare(
             progress=progress,
         )
     file = _onnx_file(path)
-    network = read_onnx(file)
+    opened = open_graph(file)
+    network = read_onnx(opened)
     if not network.is_quantized:
         raise BadModelError(
             f"{file.path.name} is a float model: there is nothing to compare it with; "
             f"give a quantized one"
         )
     float_file = _float_file(network, float_model)
-    float_network = read_onnx(float_file)
-    pairing = paired(float_network, network)
+    float_graph = open_graph(float_file)
+    float_network = read_onnx(float_graph)
+    constants = Constants(float_network, float_graph), Constants(network, opened)
+    pairing = paired(float_network, network, constants)
     classifier = open_onnx(file, execution=execution, int8_kernels=int8_kernels, threads=1)
     reader = None
     proto = file.load_proto()
@@ -109,22 +115,24 @@ def compare(
         detail=detail,
         fed=None if reader is None else reader.seen,
     )
-    session = ComparisonSession(graph, model=file.path.name, images=len(images))
     accumulators = [Accumulator(probe) for probe in graph.probes]
     scores = ScoreKeeper(
         images, execution, model=file.path.name, probabilities=classifier.gives_probabilities
     )
 
+    given = _Given(graph, classifier, reader)
+    size = batch or small_batch(network)
+    session = ComparisonSession(
+        graph, model=file.path.name, trial=list(given.trial(images, min(size, TRIAL_IMAGES)))
+    )
+
     def run(rows: Array, _: int) -> tuple[dict[str, Array], Array]:
         """What the graph gives, and the quantized model's scores."""
-        if reader is None:
-            values = session.run({graph.input: rows})
-            return values, values[graph.quantized_scores]
-        shipped = classifier.run(rows)
-        integers = {graph.fed[name]: v for name, v in reader.read(rows, shipped).items()}
-        return session.run({graph.input: rows, **integers}), shipped
+        fed, shipped = given(rows)
+        values = session.run(fed)
+        return values, values[graph.quantized_scores] if shipped is None else shipped
 
-    batches = input_batches(classifier, images, batch or small_batch(network))
+    batches = input_batches(classifier, images, size)
     done = 0
     for rows, count, (values, mine) in in_order(run, batches, threads=threads or cores()):
         scores.add(values[graph.float_scores][:count], mine[:count])
@@ -143,9 +151,7 @@ def compare(
         pairing,
         images,
         accumulators=accumulators,
-        constants=(
-            compare_constants(float_network, network, pairing) if detail == "full" else ({}, [])
-        ),
+        constants=(compare_constants(pairing, constants) if detail == "full" else ({}, [])),
         unseen={
             **graph.unseen,
             **(reader.unseen if reader else {}),
@@ -160,8 +166,35 @@ def compare(
     )
 
 
-def paired(float_network: Network, network: Network) -> Pairing:
-    pairing = pair(float_network, network)
+@dataclass(frozen=True)
+class _Given:
+    """What the graph is fed for a batch, and the scores of the kernels that ship, if they are."""
+
+    graph: ComparisonGraph
+    classifier: Classifier
+    reader: RuntimeReader | None
+
+    def __call__(self, rows: Array) -> tuple[dict[str, Array], Array | None]:
+        if self.reader is None:
+            return {self.graph.input: rows}, None
+        shipped = self.classifier.run(rows)
+        integers = self.reader.read(rows, shipped)
+        fed = {self.graph.fed[name]: values for name, values in integers.items()}
+        return {self.graph.input: rows, **fed}, shipped
+
+    def trial(self, images: ImageSet, batch: int) -> Iterator[dict[str, Array]]:
+        """For a few images from first to last; nothing where there are too few to gain by it."""
+        if len(images) < FEWEST_IMAGES:
+            return
+        spread = np.linspace(0, len(images) - 1, TRIAL_IMAGES).round().astype(np.int64)
+        for rows, _ in input_batches(self.classifier, images.select(spread), batch):
+            yield self(rows)[0]
+
+
+def paired(
+    float_network: Network, network: Network, constants: tuple[Constants, Constants] | None = None
+) -> Pairing:
+    pairing = pair(float_network, network, constants=constants)
     if not pairing.outputs:
         raise BadModelError(
             f"{float_network.path.name} and {network.path.name} have no output in common; "

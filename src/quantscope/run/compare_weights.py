@@ -24,10 +24,10 @@ Values = NDArray[np.float64]
 
 
 def compare_constants(
-    float_network: Network, quantized: Network, pairing: Pairing
+    pairing: Pairing, constants: tuple[Constants, Constants]
 ) -> tuple[dict[str, TensorComparison], list[Uncompared]]:
-    """By name; and those of which no float values are at hand."""
-    constants = Constants(float_network), Constants(quantized)
+    """By name; and those of which no float values are at hand. Those of the float network first."""
+    float_network, quantized = (each.network for each in constants)
     found: dict[str, TensorComparison] = {}
     missing: list[Uncompared] = []
     for pair in pairing.pairs:

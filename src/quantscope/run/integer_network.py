@@ -13,8 +13,8 @@ import numpy as np
 from quantscope.arithmetic import Saturation, dequantize, quantize
 from quantscope.arithmetic.window import resolve_window, windows
 from quantscope.errors import BadModelError
-from quantscope.model import Layer, Network, QuantTensor
-from quantscope.model.onnx_graph import OnnxGraph, graph_of
+from quantscope.model import Layer, Network, QuantTensor, load_onnx
+from quantscope.model.onnx_graph import OnnxGraph, open_graph
 from quantscope.run.integer_compute import Arithmetic, compute, operands_of, saturation_of
 from quantscope.run.integer_layer import (
     COMPUTING_OPS,
@@ -141,7 +141,7 @@ def integer_network(network: Network) -> IntegerNetwork:
         raise BadModelError(
             f"{network.path.name} is a float model: it has no integers; give a quantized one"
         )
-    graph = graph_of(network.path, network.digest)
+    graph = open_graph(load_onnx(network.path))
     steps: list[IntegerLayer | Move] = []
     merged: set[str] = set()
     for layer in network.layers:

@@ -244,7 +244,7 @@ class _Batch:
         }
         if action.node is not None:
             mine = values[action.side]
-            if action.overwrites:
+            if action.overwrites:  # a ReLU: no other node does
                 found = mine[action.node.all_input_nodes[0].name].relu_()
             else:
                 found = call(action.node, mine.__getitem__, model=self.variants.model, protect=True)

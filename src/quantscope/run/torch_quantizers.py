@@ -4,9 +4,9 @@ What a program writes as integers and reads back stays in floats here: the same 
 of the operations, since integers of few bits are exact in float32.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     import torch
     from torch.fx import Node
 
-Apply = Callable[..., "torch.Tensor"]
-"""From real numbers to real numbers; with True after them it may write over them."""
+
+class Apply(Protocol):
+    """From real numbers to real numbers; it may write over those that it is given."""
+
+    def __call__(self, value: "torch.Tensor", overwrite: bool = False, /) -> "torch.Tensor": ...
+
 
 QUANTIZE = ("quantize_per_tensor", "quantize_per_channel")
 _MOST_BITS = 16
