@@ -28,6 +28,7 @@ class Net(nn.Module):
         made = torch.Generator().manual_seed(1)
         self.body, self.is_quantized = body, is_quantized
         self.conv = nn.Parameter(torch.randn(4, 3, 3, 3, generator=made) * 0.4)
+        self.offset = nn.Parameter(torch.randn(1, 4, 1, 1, generator=made))
         self.head = nn.Parameter(torch.randn(3, 4, generator=made) * 0.4)
 
     def quantized(self, value: Tensor, scale: float, zero_point: int) -> Tensor:
@@ -70,7 +71,11 @@ def in_line(net: Net, v: Tensor) -> Tensor:
     return net.quantized(torch.relu(torch.relu(v)), 0.02, 0)
 
 
-@pytest.mark.parametrize("body", [shared, read_twice, viewed, expanded, in_line])
+def of_a_constant(net: Net, v: Tensor) -> Tensor:
+    return net.quantized(torch.relu(v) + torch.relu(net.offset), 0.04, 0)
+
+
+@pytest.mark.parametrize("body", [of_a_constant, shared, read_twice, viewed, expanded, in_line])
 def test_numbers_are_those_of_the_files_own_order(body: Body, tmp_path: Path) -> None:
     original = save(Net(body, is_quantized=False), tmp_path / "float.pt2")
     model = save(Net(body, is_quantized=True), tmp_path / "quantized.pt2")

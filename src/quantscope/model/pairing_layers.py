@@ -291,7 +291,7 @@ def _backward(alignment: Alignment, layer: int) -> Iterator[tuple[int, int]]:
                 kind = floats.kinds[found.layer]
                 if kind == quants.kinds[layer] and found.output == 0:
                     yield found.layer, cost
-                if kind not in ABSORBABLE:
+                if kind not in ABSORBABLE or not floats.data[found.layer]:
                     break
                 cost += kind != IDENTITY
                 found = floats.made.get(floats.data[found.layer][0])
