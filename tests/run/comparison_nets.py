@@ -114,3 +114,7 @@ def clip(values: Array, name: str) -> Array:
     scale, zero, dtype = QUANTIZERS[name]
     info = np.iinfo(dtype)
     return np.clip(values, (info.min - zero) * scale, (info.max - zero) * scale)
+
+
+def sqnr(f: Array, q: Array) -> float:
+    return float(20 * np.log10(np.linalg.norm(f) / np.linalg.norm(f - q)))

@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from comparison_nets import QUANTIZERS, Residual, clip, convolve, fake_quantize, relu, residual
+from comparison_nets import (
+    QUANTIZERS,
+    Residual,
+    clip,
+    convolve,
+    fake_quantize,
+    relu,
+    residual,
+    sqnr,
+)
 from tiny_qdq import TinyQdq, images_of
 
 from quantscope.data import load_sample
@@ -74,10 +83,6 @@ def quantized_of(net: Residual) -> tuple[dict[str, Array], dict[str, Array]]:
 
 def name_of(key: str) -> str:
     return key if key == "x" else f"{key}.out"
-
-
-def sqnr(f: Array, q: Array) -> float:
-    return float(20 * np.log10(np.linalg.norm(f) / np.linalg.norm(f - q)))
 
 
 @pytest.mark.parametrize("key", QUANTIZERS)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from comparison_nets import sqnr
 
 from quantscope.data import load_sample
 from quantscope.run import evaluate
@@ -20,10 +21,6 @@ SAMPLE = load_sample().take(10)
 x86_only = pytest.mark.skipif(
     saturates_8bit_products() is not True, reason="needs an x86 CPU with AVX2 and without VNNI"
 )
-
-
-def sqnr(f: Array, q: Array) -> float:
-    return float(20 * np.log10(np.linalg.norm(f) / np.linalg.norm(f - q)))
 
 
 @pytest.mark.parametrize("format", ["qdq", "qoperator"])

@@ -98,7 +98,7 @@ def test_a_layer_left_in_float_is_not_optimized_either(tmp_path: Path) -> None:
     assert not session_of(graph, ROWS[:16]).is_faster
 
 
-def cancelling(folder: Path, *, float16_step: float) -> tuple[Path, Path]:
+def cancelling(folder: Path, *, step: float) -> tuple[Path, Path]:
     """A convolution whose large terms leave little: what rounds otherwise is a sum's last bits."""
     rng = np.random.default_rng(3)
     half = rng.integers(-127, 128, (8, 8, 3, 3)).astype(np.int8)
@@ -113,7 +113,7 @@ def cancelling(folder: Path, *, float16_step: float) -> tuple[Path, Path]:
         else:
             weight = net.stored("w", integers, np.float32(0.37))
             net.node("Conv", ["x", weight], "conv", pads=[1, 1, 1, 1])
-            paths.append(net.save(folder, net.quantize("conv", float16_step, 0, np.int16), name))
+            paths.append(net.save(folder, net.quantize("conv", step, 0, np.int16), name))
     return paths[1], paths[0]
 
 
@@ -127,7 +127,7 @@ def test_where_the_last_bits_show_plain_kernels_are_kept(
     rng = np.random.default_rng(4)
     half = rng.normal(0, 3, (16, 8, 8, 8))
     rows = np.concatenate([half, half + rng.normal(0, left, half.shape)], axis=1)
-    model, original = cancelling(tmp_path, float16_step=step)
+    model, original = cancelling(tmp_path, step=step)
     assert session_of(graph_of(model, original), rows.astype(np.float32)).is_faster is is_faster
 
 
@@ -136,7 +136,7 @@ def test_images_from_first_to_last_decide(tmp_path: Path) -> None:
     half = rng.normal(0, 3, (FEWEST_IMAGES, 8, 8, 8))
     rows = np.concatenate([half, half + rng.normal(0, 0.01, half.shape)], axis=1)
     rows[:100] = 0.0  # the first batches show no difference
-    model, original = cancelling(tmp_path, float16_step=0.004)
+    model, original = cancelling(tmp_path, step=0.004)
     found = compare(model, images_of(rows.astype(np.float32)), float_model=original)
     assert found.provenance["float kernels"] == "plain"
 
@@ -144,7 +144,7 @@ def test_images_from_first_to_last_decide(tmp_path: Path) -> None:
 def test_what_is_not_finite_is_left_to_plain_kernels(tmp_path: Path) -> None:
     rows = np.ones((300, 16, 8, 8), np.float32)
     rows[2, 0, 0, 0] = np.inf
-    model, original = cancelling(tmp_path, float16_step=4.0)
+    model, original = cancelling(tmp_path, step=4.0)
     assert not session_of(graph_of(model, original), rows[:16]).is_faster
     found = compare(model, images_of(rows), float_model=original)
     assert found.not_finite_from is not None

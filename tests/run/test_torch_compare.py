@@ -17,6 +17,7 @@ from comparison_nets import (
     layer,
     relu,
     residual,
+    sqnr,
 )
 from tiny_qdq import images_of
 from torch import Tensor, nn
@@ -79,10 +80,6 @@ def plain(net: Residual) -> tuple[dict[str, Array], dict[str, Array], dict[str, 
         b[key] = compute()
         q[key] = fake_quantize(b[key], key)
     return f, q, b
-
-
-def sqnr(f: Array, q: Array) -> float:
-    return float(20 * np.log10(np.linalg.norm(f) / np.linalg.norm(f - q)))
 
 
 @pytest.mark.parametrize("key", QUANTIZERS)

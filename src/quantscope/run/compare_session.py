@@ -21,7 +21,13 @@ from numpy.typing import NDArray
 from quantscope.errors import BadModelError
 from quantscope.run.compare_graph import ComparisonGraph, Probe
 from quantscope.run.compare_merge import QUANTIZED
-from quantscope.run.sessions import MOST_NODES_TO_PLAN, open_proto, reason_of, session_options
+from quantscope.run.sessions import (
+    MOST_NODES_TO_PLAN,
+    open_proto,
+    reason_of,
+    session_of,
+    session_options,
+)
 
 Array = NDArray[Any]
 
@@ -61,7 +67,7 @@ class ComparisonSession:
         if trial and _is_small(graph.model):
             self._session = self._chosen(trial)
         else:
-            self._session = _plain_session(graph)
+            self._session = session_of(graph.model, "reference", threads=1)
 
     def run(self, given: Mapping[str, Array]) -> dict[str, Array]:
         return self._run(self._session, given)
@@ -69,13 +75,13 @@ class ComparisonSession:
     def _chosen(self, trial: Sequence[Mapping[str, Array]]) -> ort.InferenceSession:
         with ThreadPoolExecutor(1) as beside:
             waiting = beside.submit(self._try_faster, trial)
-            plain = _plain_session(self._graph)
+            plain = session_of(self._graph.model, "reference", threads=1)
             expected = [self._run(plain, given) for given in trial]
             faster, found = waiting.result()
-        pairs = zip(expected, found, strict=faster is not None)
-        self.is_faster = faster is not None and all(
-            _same_numbers(self._graph, *pair) for pair in pairs
-        )
+        if faster is None:
+            return plain
+        pairs = zip(expected, found, strict=True)
+        self.is_faster = all(_same_numbers(self._graph, *pair) for pair in pairs)
         return faster if self.is_faster else plain
 
     def _try_faster(
@@ -99,10 +105,6 @@ class ComparisonSession:
 
 def _is_small(model: onnx.ModelProto) -> bool:
     return len(model.graph.node) <= MOST_NODES_TO_PLAN and model.ByteSize() <= _MOST_BYTES
-
-
-def _plain_session(graph: ComparisonGraph) -> ort.InferenceSession:
-    return open_proto(graph.model, session_options("reference", threads=1))
 
 
 def _faster_session(graph: ComparisonGraph) -> ort.InferenceSession | None:
