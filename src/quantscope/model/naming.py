@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from quantscope.model.onnx_file import Format
+from quantscope.model.syntax import parse_expression
 
 NAME_SCOPES = "pkg.torch.onnx.name_scopes"
 CLASS_HIERARCHY = "pkg.torch.onnx.class_hierarchy"
@@ -81,7 +82,7 @@ def _strings(text: str) -> list[str]:
     if not text or len(text) > 10_000:
         return []
     try:
-        found = ast.literal_eval(text)
+        found = ast.literal_eval(parse_expression(text))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return []
     return found if isinstance(found, list) and all(isinstance(x, str) for x in found) else []

@@ -8,6 +8,7 @@ from typing import Any
 from quantscope.errors import BadModelError
 from quantscope.model.onnx_tensors import Dim, Shape
 from quantscope.model.pt2_program import DTYPES
+from quantscope.model.syntax import parse_expression
 from quantscope.model.torch_file import Pt2File
 
 
@@ -166,7 +167,7 @@ def _dim(size: Any) -> Dim:
     return int(value) if kind == "as_int" else _readable(value["expr_str"])
 
 
-def _readable(expression: str) -> str:
+def _readable(text: str) -> str:
     """`Symbol('s77', integer=True)` as `s77`; sums and the like keep their function's names."""
 
     class Short(ast.NodeTransformer):
@@ -179,4 +180,4 @@ def _readable(expression: str) -> str:
                 return ast.Name(str(node.args[0].value))
             return node
 
-    return ast.unparse(Short().visit(ast.parse(expression, mode="eval").body))
+    return ast.unparse(Short().visit(parse_expression(text)))

@@ -7,6 +7,8 @@ import ast
 import re
 from collections.abc import Sequence
 
+from quantscope.model.syntax import parse_expression
+
 _SYMBOL = re.compile(r"(s|u|zf|zuf|ps)\d{1,6}")
 # sympy's and torch.utils._sympy's own that shapes are written with.
 _FUNCTIONS = frozenset(
@@ -35,7 +37,7 @@ def plain_arithmetic(text: str) -> str | None:
     if len(text) > _LONGEST:
         return None
     try:
-        tree = ast.parse(text, mode="eval").body
+        tree = parse_expression(text)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
     return ast.unparse(tree) if _is_plain(tree, _DEEPEST) else None

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from quantscope.model.pt2_operators import RefusedError
+from quantscope.model.syntax import parse_module
 
 _MOST_CODE_BYTES = 16 << 20
 # Of tensors, as functions of torch or as methods.
@@ -76,7 +77,7 @@ def check_code(sources: dict[str, str]) -> None:
 
 def _parse(name: str, text: str) -> ast.Module:
     try:
-        return ast.parse(text)
+        return parse_module(text)
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         raise RefusedError(f"its code is not readable ({name}: {error})") from None
 

@@ -8,6 +8,7 @@ import onnx
 import torch
 from torch.export import ExportedProgram
 
+from quantscope.model.syntax import parse_expression
 from quantscope.quantize.onnx_backend import finished
 
 OPSET = 21
@@ -87,7 +88,8 @@ def _good_names(graph: onnx.GraphProto) -> dict[str, str]:
 
 def _layer(node: onnx.NodeProto) -> str:
     scopes = next(entry.value for entry in node.metadata_props if entry.key == _SCOPES)
-    path = str(ast.literal_eval(scopes)[-2]).replace("_relu", ".relu")  # as the float ONNX has it
+    module = str(ast.literal_eval(parse_expression(scopes))[-2])
+    path = module.replace("_relu", ".relu")  # as the float ONNX has it
     suffix = _SUFFIXES.get(node.op_type, "")
     return ".".join(filter(None, (path, suffix)))
 
