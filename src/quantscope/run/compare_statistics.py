@@ -1,5 +1,6 @@
 """Sums over batches in float64, and what they say of a tensor."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isfinite, log10, sqrt
@@ -55,7 +56,7 @@ class Accumulator:
         """[channels] each; least and largest values are among them."""
         return {} if self._kept is None else dict(zip(self.probe.rows, self._kept, strict=True))
 
-    def add(self, statistics: Array, shape: Array, rows: int, count: int) -> None:
+    def add(self, statistics: Array, shape: Sequence[int] | Array, rows: int, count: int) -> None:
         """The rows of one batch; only `count` of its `rows` images are not there to fill it up."""
         if len(statistics) == rows:
             statistics = statistics[:count]

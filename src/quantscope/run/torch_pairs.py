@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from quantscope.model.pairing import Pairing, TensorPair
 from quantscope.run.compare_graph import Detail
 from quantscope.run.compare_sources import NoSourcesError
-from quantscope.run.torch_probes import Measurement, Scratch, TorchProbe, channel_axis, stacked
-from quantscope.run.torch_programs import Program, Values, call, float_scores, run_nodes
+from quantscope.run.torch_probes import Scratch, TorchProbe, channel_axis, stacked
+from quantscope.run.torch_programs import Program, Values, float_scores, run_nodes
 from quantscope.run.torch_quantizers import ProgramQuantizer, quantizer_of
-from quantscope.run.torch_schedule import Action, Side, schedule
+from quantscope.run.torch_schedule import schedule
 from quantscope.run.torch_sources import Leaf, Pieces, Regions, Variants, is_clip, pieces
+from quantscope.run.torch_steps import Batch, step_of
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -36,7 +37,7 @@ class BatchResult:
     quantized_scores: Array
     rows: Mapping[str, tuple[str, ...]]
     statistics: Mapping[str, Array]
-    shapes: Mapping[str, Array]
+    shapes: Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +112,8 @@ class PairedPrograms:
             given=quantized.input,
             keep={("floats", self.floats.output), ("quantized", side.output)},
         )
+        models = {"floats": floats.name, "quantized": quantized.name, "variants": floats.name}
+        self._steps = [step_of(action, model=models[action.side]) for action in self._actions]
         self._as_stated = False
         self._of_thread = local()
 
@@ -190,7 +193,7 @@ class PairedPrograms:
         if not hasattr(self._of_thread, "scratch"):
             self._of_thread.scratch = Scratch()
         variants = Variants(floats, quantized, self.floats.program.name)
-        result = _Batch(variants, self.detail, self._of_thread.scratch)
+        result = Batch(variants, self.detail, self._of_thread.scratch)
         with torch.inference_mode():
             if as_stated:
                 _run_as_stated(self.floats, floats)
@@ -198,15 +201,15 @@ class PairedPrograms:
                 for probe in self.probes:
                     result.measure(probe)
             else:
-                for action in self._actions:
-                    result.act(action)
+                for step in self._steps:
+                    step(result)
             return BatchResult(
                 float_scores=float_scores(floats[self.floats.output], self.floats.program.name),
                 quantized_scores=float_scores(
                     quantized[self.quantized.output], self.quantized.program.name
                 ),
-                rows=result.rows,
-                statistics=result.statistics,
+                rows={name: tuple(found) for name, found in result.rows.items()},
+                statistics=stacked(result.rows),
                 shapes=result.shapes,
             )
 
@@ -223,43 +226,3 @@ def _run_as_stated(side: _Side, values: Values) -> None:
     output = values[side.output]
     values |= made
     values[side.output] = output
-
-
-@dataclass
-class _Batch:
-    """One batch on its way through both programs."""
-
-    variants: Variants
-    detail: Detail
-    scratch: Scratch
-    rows: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    statistics: dict[str, Array] = field(default_factory=dict)
-    shapes: dict[str, Array] = field(default_factory=dict)
-
-    def act(self, action: Action) -> None:
-        values: Mapping[Side, dict[Any, Any]] = {
-            "floats": self.variants.floats,
-            "quantized": self.variants.quantized,
-            "variants": self.variants.known,
-        }
-        if action.node is not None:
-            mine = values[action.side]
-            if action.overwrites:  # a ReLU: no other node does
-                found = mine[action.node.all_input_nodes[0].name].relu_()
-            else:
-                found = call(action.node, mine.__getitem__, model=self.variants.model, protect=True)
-            mine[action.node.name] = found
-        elif action.quantizer is not None:
-            mine = values["quantized"]
-            value = action.quantizer.apply(mine[action.quantizer.reads], action.overwrites)
-            mine |= dict.fromkeys(action.quantizer.dequantized, value)
-        elif action.probe is not None:
-            self.measure(action.probe)
-        for side, key in action.drops:
-            values[side].pop(key, None)
-
-    def measure(self, probe: TorchProbe) -> None:
-        measured = Measurement(probe, self.variants, self.detail, self.scratch)
-        found, name = measured.rows(), probe.pair.name
-        self.rows[name], self.statistics[name] = tuple(found), stacked(found)
-        self.shapes[name] = np.array(measured.f.shape)

@@ -3,6 +3,7 @@
 Each is a number for each image and channel, as in `compare_graph`; sums over images are float64.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -75,15 +76,23 @@ class Scratch:
 
     def __init__(self) -> None:
         self._held: dict[str, torch.Tensor] = {}
+        self._views: dict[tuple[str, torch.Size], torch.Tensor] = {}
 
     def difference(self, use: str, one: "torch.Tensor", other: "torch.Tensor") -> "torch.Tensor":
         """one - other, until the next one of the same `use`."""
         import torch
 
+        view = self._views.get((use, one.shape))
+        if view is None:
+            view = self._views[use, one.shape] = self._view(use, one)
+        return torch.sub(one, other, out=view)
+
+    def _view(self, use: str, like: "torch.Tensor") -> "torch.Tensor":
         held = self._held.get(use)
-        if held is None or held.numel() < one.numel():
-            held = self._held[use] = one.new_empty(one.numel())
-        return torch.sub(one, other, out=held[: one.numel()].view(one.shape))
+        if held is None or held.numel() < like.numel():
+            held = self._held[use] = like.new_empty(like.numel())
+            self._views = {key: view for key, view in self._views.items() if key[0] != use}
+        return held[: like.numel()].view(like.shape)
 
 
 class Measurement:
@@ -104,7 +113,7 @@ class Measurement:
     def laid_out(self, value: "torch.Tensor") -> "torch.Tensor":
         value = value.float()
         if self.axis is None or value.ndim < 2:
-            return value.reshape(len(value) if value.ndim > 1 else 1, 1, -1)
+            return value.reshape(value.shape[0] if value.ndim > 1 else 1, 1, -1)
         if self.axis != 1:
             value = value.movedim(self.axis, 1)
         return value.reshape(*value.shape[:2], -1)
@@ -189,8 +198,18 @@ def _clipped(value: "torch.Tensor", low: float, high: float) -> "torch.Tensor":
     return value if inside else value.clamp(low, high)
 
 
-def stacked(rows: "dict[str, torch.Tensor]") -> NDArray[Any]:
-    """[images, channels, rows]"""
+def stacked(rows: "Mapping[str, Mapping[str, torch.Tensor]]") -> dict[str, NDArray[Any]]:
+    """[images, channels, rows] of each tensor; those of one shape are put together at once."""
     import torch
 
-    return torch.stack(list(rows.values()), dim=-1).numpy()
+    alike: dict[torch.Size, list[str]] = {}
+    for name, found in rows.items():
+        alike.setdefault(next(iter(found.values())).shape, []).append(name)
+    result = {}
+    for names in alike.values():
+        block = torch.stack([row for name in names for row in rows[name].values()]).numpy()
+        end = 0
+        for name in names:
+            start, end = end, end + len(rows[name])
+            result[name] = block[start:end].transpose(1, 2, 0)
+    return result

@@ -158,16 +158,52 @@ def run_nodes(
 
 def call(node: "Node", read: Callable[[str], Any], *, model: str, protect: bool = False) -> Any:
     """What one node gives for what `read` has under the names that it reads."""
+    return prepared(node, model=model, protect=protect)(read)
+
+
+def prepared(
+    node: "Node", *, model: str, protect: bool = False
+) -> Callable[[Callable[[str], Any]], Any]:
+    """`call` for a node that runs often: its arguments are looked through but once."""
+    from torch.fx import Node
     from torch.fx.node import map_arg
 
-    arguments: Any = map_arg(node.args, lambda each: read(each.name))
-    options: Any = map_arg(node.kwargs, lambda each: read(each.name)) if node.kwargs else {}
-    if protect and writes_into_its_input(node):
-        arguments = (arguments[0].clone(), *arguments[1:])
-    try:
-        return node.target(*arguments, **options)  # type: ignore[operator]
-    except Exception as error:  # of any kind: the operators are the file's
-        raise BadModelError(f"{model} failed while running: {first_line(error)}") from None
+    target: Any = node.target
+    given, options = node.args, node.kwargs
+    places = [(at, each.name) for at, each in enumerate(given) if isinstance(each, Node)]
+    is_flat = len(places) == len(names_read(node))  # no list of values among them
+    gets_a_copy = protect and writes_into_its_input(node)
+
+    def run(read: Callable[[str], Any]) -> Any:
+        arguments: list[Any] = list(given)
+        named: Any = options
+        if is_flat:
+            for at, name in places:
+                arguments[at] = read(name)
+        else:
+            arguments, named = map_arg((arguments, options), lambda each: read(each.name))
+        if gets_a_copy:
+            arguments = [arguments[0].clone(), *arguments[1:]]
+        try:
+            return target(*arguments, **named)
+        except Exception as error:  # of any kind: the operators are the file's
+            raise BadModelError(f"{model} failed while running: {first_line(error)}") from None
+
+    return run
+
+
+def names_read(node: "Node") -> list[str]:
+    """What a node reads, in order; the same more than once where it is given so."""
+    from torch.fx.node import map_arg
+
+    found: list[str] = []
+
+    def note(each: Any) -> Any:
+        found.append(each.name)
+        return each
+
+    map_arg((node.args, node.kwargs), note)
+    return found
 
 
 def writes_into_its_input(node: "Node") -> bool:

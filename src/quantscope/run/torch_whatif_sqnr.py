@@ -15,7 +15,7 @@ from quantscope.run.compare_results import Comparison, Uncompared
 from quantscope.run.evaluate import Evaluation
 from quantscope.run.torch_compare import compare_paired, fitting_pairing, float_program_of
 from quantscope.run.torch_pairs import PairedPrograms
-from quantscope.run.torch_programs import Program, opened_program
+from quantscope.run.torch_programs import Program, names_read, opened_program
 from quantscope.run.torch_quantizers import ProgramQuantizer, no_quantizer
 from quantscope.run.whatif_bench import Way
 from quantscope.run.whatif_downstream import FLOAT_BITS, NOT_QUANTIZED, DownstreamSqnr
@@ -130,7 +130,7 @@ class ProgramSqnr:
     ) -> str | None:
         for reader in self._base.nodes:
             if reader.name in nodes:
-                reads = zip(_reads(reader), _reads(nodes[reader.name]), strict=True)
+                reads = zip(names_read(reader), names_read(nodes[reader.name]), strict=True)
                 for before, value in reads:
                     if before in tensor.dequantized_names:
                         return value
@@ -148,20 +148,6 @@ class ProgramSqnr:
 
 def _digest(tensor: QuantTensor, digests: Digests) -> list[str | None]:
     return [digests.get(name) for name in tensor.dequantized_names]
-
-
-def _reads(node: "Node") -> list[str]:
-    """What a node reads, in order; the same more than once where it is given so."""
-    from torch.fx.node import map_arg
-
-    found: list[str] = []
-
-    def note(each: Any) -> Any:
-        found.append(each.name)
-        return each
-
-    map_arg((node.args, node.kwargs), note)
-    return found
 
 
 def value_digests(program: Program) -> Digests:
