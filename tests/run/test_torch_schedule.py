@@ -15,6 +15,8 @@ from torch_nets import save
 from quantscope.run.torch_compare import compare_paired, fitting_pairing
 from quantscope.run.torch_pairs import PairedPrograms
 from quantscope.run.torch_programs import opened_program
+from quantscope.run.torch_quantizers import _in_floats
+from quantscope.run.torch_schedule import LEAST_SCALE
 
 PICTURES = np.random.default_rng(2).normal(0, 1, (7, 3, 5, 7)).astype(np.float32)
 Body = Callable[["Net", Tensor], Tensor]
@@ -75,7 +77,20 @@ def of_a_constant(net: Net, v: Tensor) -> Tensor:
     return net.quantized(torch.relu(v) + torch.relu(net.offset), 0.04, 0)
 
 
-@pytest.mark.parametrize("body", [of_a_constant, shared, read_twice, viewed, expanded, in_line])
+def padded(net: Net, v: Tensor) -> Tensor:
+    """Its second quantizer has the first one's numbers, its third others."""
+    same = net.quantized(F.pad(net.quantized(v, 0.03, 128), (0, 1, 0, 1)), 0.03, 128)
+    return net.quantized(F.max_pool2d(same, 2), 0.05, 128)
+
+
+def padded_otherwise(net: Net, v: Tensor) -> Tensor:
+    """What is filled in is on no grid."""
+    return net.quantized(F.pad(net.quantized(v, 0.03, 128), (0, 1), value=0.01), 0.03, 128)
+
+
+@pytest.mark.parametrize(
+    "body", [of_a_constant, shared, read_twice, viewed, expanded, in_line, padded, padded_otherwise]
+)
 def test_numbers_are_those_of_the_files_own_order(body: Body, tmp_path: Path) -> None:
     original = save(Net(body, is_quantized=False), tmp_path / "float.pt2")
     model = save(Net(body, is_quantized=True), tmp_path / "quantized.pt2")
@@ -88,3 +103,13 @@ def test_numbers_are_those_of_the_files_own_order(body: Body, tmp_path: Path) ->
     assert [t.sqnr_db for t in found.activations] == [t.sqnr_db for t in stated.activations]
     assert len(found.activations) > 2
     assert any(action.overwrites for action in programs._actions)
+    is_padded = body is padded
+    assert any(action.on_grid for action in programs._actions) == is_padded
+
+
+@pytest.mark.parametrize("scale", [LEAST_SCALE, 1e-30, 0.035445035, 0.1, 1 / 3, 0.9995117, 7e20])
+def test_what_was_quantized_stays_as_it_is(scale: float) -> None:
+    """All integers that 16 bits can be apart."""
+    apply = _in_floats(scale, -65535, 65535)
+    once = torch.arange(-65535, 65536, dtype=torch.float32) * scale
+    assert torch.equal(apply(once), once)

@@ -58,6 +58,11 @@ class ProgramQuantizer:
     def reads(self) -> str | None:
         return None if self.node is None else str(self.node.args[0])
 
+    @property
+    def numbers(self) -> tuple[Any, ...]:
+        """Scale, zero-point, limits and type, as its node has them."""
+        return () if self.node is None else (*self.node.args[1:], dict(self.node.kwargs))
+
 
 def no_quantizer(tensor: QuantTensor, value: str) -> ProgramQuantizer:
     """For a tensor that is left as it is computed, under the name `value`."""

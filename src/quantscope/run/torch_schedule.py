@@ -30,6 +30,8 @@ class Action:
     drops: tuple[Key, ...] = ()
     overwrites: bool = False
     """What it reads is its own: nobody else reads it, and it is no view of another value."""
+    on_grid: bool = False
+    """What the quantizer is given was quantized by the same numbers: it changes nothing."""
 
     def reads(self) -> Iterator[Key]:
         if self.node is not None:
@@ -93,18 +95,46 @@ def schedule(
                 yield from float_value(probe.pair.float_name)
                 yield Action("variants", probe=probe)
 
-    skipped = {name for quantizer in plain.values() for name in quantizer.dequantized}
+    makers = {name: quantizer for quantizer in plain.values() for name in quantizer.dequantized}
     done: set[str] = set()
     actions += measured([given])
     for name, node in quantized.items():
         quantizer = plain.get(name)
-        if quantizer is None and name not in skipped:
+        if quantizer is None and name not in makers:
             actions += [Action("quantized", node=node), *measured([name])]
         elif quantizer is not None and quantizer.tensor.name not in done:
             done.add(quantizer.tensor.name)
-            actions += [Action("quantized", quantizer=quantizer), *measured(quantizer.dequantized)]
+            on_grid = _is_on_grid(quantizer, quantized, makers)
+            actions.append(Action("quantized", quantizer=quantizer, on_grid=on_grid))
+            actions += measured(quantizer.dequantized)
     actions += [Action("floats", node=node) for node in waiting]
     return tuple(_with_drops(actions, keep))
+
+
+LEAST_SCALE = 2.0**-126
+"""A normal number whose reciprocal is finite: what was quantized then stays as it is."""
+
+# Each of their values is one that they are given, or zero, which every grid has.
+_MOVES = frozenset(f"aten.{n}" for n in ("flatten", "max_pool2d", "pad", "permute", "view"))
+
+
+def _is_on_grid(
+    quantizer: ProgramQuantizer,
+    nodes: "Mapping[str, Node]",
+    makers: Mapping[str, ProgramQuantizer],
+) -> bool:
+    value = quantizer.reads or ""
+    while value in nodes and _moves(nodes[value]):
+        value = nodes[value].all_input_nodes[0].name
+    maker = makers.get(value)
+    same = maker is not None and maker.numbers == quantizer.numbers
+    return same and quantizer.numbers[0] >= LEAST_SCALE
+
+
+def _moves(node: "Node") -> bool:
+    fill = node.args[3] if len(node.args) > 3 else node.kwargs.get("value")
+    is_pad = operator_of(node) == "aten.pad"
+    return operator_of(node) in _MOVES and not (is_pad and fill not in (None, 0))
 
 
 def _with_drops(actions: Sequence[Action], keep: Collection[Key]) -> Iterator[Action]:

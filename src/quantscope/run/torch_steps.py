@@ -47,7 +47,7 @@ def step_of(action: Action, *, model: str) -> Step:
     if action.node is not None:
         do = _node(action.node, action.side, model, overwrites=action.overwrites)
     elif action.quantizer is not None:
-        do = _quantizer(action.quantizer, overwrites=action.overwrites)
+        do = _quantizer(action.quantizer, action.on_grid, overwrites=action.overwrites)
     else:
         probe = action.probe
         assert probe is not None
@@ -81,12 +81,12 @@ def _node(node: "Node", side: Side, model: str, *, overwrites: bool) -> Step:
     return relu if overwrites else do  # no other node does
 
 
-def _quantizer(quantizer: ProgramQuantizer, *, overwrites: bool) -> Step:
+def _quantizer(quantizer: ProgramQuantizer, on_grid: bool, *, overwrites: bool) -> Step:
     apply, reads, writes = quantizer.apply, quantizer.reads, quantizer.dequantized
 
     def do(batch: Batch) -> None:
         mine = batch.values["quantized"]
-        value = apply(mine[reads], overwrites)
+        value = mine[reads] if on_grid else apply(mine[reads], overwrites)
         for name in writes:
             mine[name] = value
 
