@@ -37,6 +37,11 @@ _WORDS = (
      "the error of the whole network so far, “alone” that of this quantizer on the float value."),
     ("RMSE", "the root of the mean squared error in steps of the quantizer. Rounding alone gives "
      "0.289 of a step for values that are not exactly representable."),
+    ("clipped", "the share of float values beyond what the quantizer can represent, before any "
+     "rounding. Negative values before a ReLU are none of them."),
+    ("range used", "how much of what the quantizer can represent the float values span."),
+    ("cosine", "of the angle between float and quantized values: 1 where they differ in size at "
+     "most."),
     ("inherited", "arrived through the layer's inputs: the float layer on the quantized network's "
      "inputs, minus the float network."),
     ("weights and bias", "what rounding the layer's own weights and bias adds."),
@@ -72,9 +77,7 @@ def comparison_html(
     title = f"{comparison.model} against {comparison.float_model}"
     if other is not None:
         title = f"{comparison.model} and {other.model} against {comparison.float_model}"
-    body = [
-        f"<h1>{_text(title)}</h1>",
-        _subtitle(comparison),
+    parts = [
         _reading(comparison, named=other is not None),
         _numbers(comparison, accuracy),
         *([] if other is None else [_reading(other, named=True), _numbers(other, None)]),
@@ -89,7 +92,19 @@ def comparison_html(
         _how_to_read(),
         _provenance(comparison, network, other),
     ]
-    return page(_text(title), "\n".join(body))
+    contents, body = _with_contents("\n".join(parts))
+    head = f"<h1>{_text(title)}</h1>{_subtitle(comparison)}{contents}"
+    return page(_text(title), head + body)
+
+
+def _with_contents(body: str) -> tuple[str, str]:
+    """Links to the headings, and the body with a place at each."""
+    first, *parts = body.split("<h2>")
+    placed = [f'<h2 id="part-{at}">{part}' for at, part in enumerate(parts)]
+    links = [
+        f'<a href="#part-{at}">{part.partition("</h2>")[0]}</a>' for at, part in enumerate(parts)
+    ]
+    return f"<nav>{' '.join(links)}</nav>", first + "".join(placed)
 
 
 def _text(text: str) -> str:

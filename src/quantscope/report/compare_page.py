@@ -57,6 +57,8 @@ ul { padding-left: 1.2rem; }
 li { margin: .3rem 0; overflow-wrap: anywhere; }
 a { color: var(--link); text-decoration: none; } a:hover { text-decoration: underline; }
 .faint, figcaption { color: var(--faint); font-size: .875rem; }
+nav { display: flex; flex-wrap: wrap; gap: .15rem 1.25rem; margin: .75rem 0 0;
+  font-size: .875rem; }
 .numbers { display: grid; gap: .75rem; margin: 1.5rem 0 0; padding: 0;
   grid-template-columns: repeat(auto-fit, minmax(15rem, 1fr)); }
 .numbers div { background: var(--panel); border: 1px solid var(--line); border-radius: .5rem;
@@ -104,7 +106,7 @@ code { font: .8125rem/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, monospa
 :focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
 @media (max-width: 40rem) { main { padding: 1.25rem 1rem 3rem; } }
 @media print { main { padding: 0; max-width: none; } figure, tr { break-inside: avoid; }
-  th button::after { content: ""; } }
+  nav { display: none; } th button::after { content: ""; } }
 """
 
 _SCRIPT = """

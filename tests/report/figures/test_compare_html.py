@@ -71,7 +71,7 @@ def test_it_is_well_formed_and_begins_with_the_sentences_and_ends_with_the_prove
 ) -> None:
     page = Page(whole)
     assert page.open == []
-    headings = re.findall("<h2>([^<]*)", whole)
+    headings = re.findall("<h2[^>]*>([^<]*)", whole)
     assert headings == [
         "What stands out", "Along the network", "Activations", "Weights and biases", "Classes",
         "Not compared", "How to read this", "Made with",
@@ -81,6 +81,12 @@ def test_it_is_well_formed_and_begins_with_the_sentences_and_ends_with_the_prove
     assert "pool.out: cannot be seen" in page.text
     for fact in ("a" * 64, "b" * 64, "c" * 64, "some CPU", "1.31", "reference"):
         assert fact in page.text[page.text.index("Made with") :]
+
+
+def test_contents_lead_to_every_heading(whole: str) -> None:
+    contents = whole[whole.index("<nav>") : whole.index("</nav>")]
+    links = re.findall('<a href="#([^"]*)">([^<]*)', contents)
+    assert links and links == re.findall('<h2 id="([^"]*)">([^<]*)', whole)
 
 
 def test_headline_numbers_are_the_comparisons(whole: str) -> None:
