@@ -80,6 +80,17 @@ def test_what_cannot_be_seen_without_changing_it_is_said(quantized: Callable[...
         found["stack1.conv1.out"]
 
 
+def test_the_output_s_integers_need_no_looking_into(quantized: Callable[..., Path]) -> None:
+    path = quantized(activations="int8")
+    found = capture(path, SAMPLE, execution="runtime", int8_kernels=False)
+    shipped = evaluate(path, SAMPLE, execution="runtime", int8_kernels=False)
+    assert "head.out" not in found.unseen
+    head = found["head.out"]
+    assert head.integers is not None and head.integers.dtype == np.int8
+    np.testing.assert_array_equal(head.values, shipped.scores)
+    assert list(found.tensors)[-1] == "head.out"
+
+
 def test_with_int8_kernels_everything_can_be_seen(quantized: Callable[..., Path]) -> None:
     path = quantized(activations="int8")
     found = capture(path, SAMPLE, execution="runtime", int8_kernels=True)

@@ -24,7 +24,7 @@ from quantscope.edit import (
 )
 from quantscope.errors import BadConfigError, BadDataError, BadModelError, StoppedError
 from quantscope.run import Execution, evaluate, paired
-from quantscope.run.capture import instrumented
+from quantscope.run.capture_onnx import instrumented
 from quantscope.run.compare import compare
 from quantscope.run.sessions import session_of
 from quantscope.run.whatif import Effect, WhatIf

@@ -4,7 +4,8 @@ Two executions, always named: reference (what the file states) and runtime (what
 """
 
 from quantscope.run.accumulators import Accumulators, LayerAccumulator, accumulators
-from quantscope.run.capture import Capture, CapturedTensor, capture
+from quantscope.run.capture import capture
+from quantscope.run.captured import Capture, CapturedTensor
 from quantscope.run.classifier import Classifier, open_classifier
 from quantscope.run.compare import compare
 from quantscope.run.compare_results import Comparison, TensorComparison

@@ -23,7 +23,8 @@ from quantscope.errors import BadDataError, BadModelError
 from quantscope.model import Network, load_onnx, read_onnx
 from quantscope.model.onnx_graph import open_graph
 from quantscope.progress import Progress, silent
-from quantscope.run.capture import input_batches, instrumented
+from quantscope.run.batches import input_batches
+from quantscope.run.capture_onnx import instrumented
 from quantscope.run.classifier import find_onnx
 from quantscope.run.integer_compute import accumulate, operands_of, with_bias
 from quantscope.run.integer_layer import COMPUTING_OPS, Array, IntegerLayer, integer_layer

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from quantscope.arithmetic import QuantParams
 from quantscope.files import whole_file
-from quantscope.run.capture import Capture, CapturedTensor
+from quantscope.run.captured import Capture, CapturedTensor
 
 Array = NDArray[Any]
 

@@ -145,3 +145,12 @@ def check_labels(data: ImageSet, classes: int, model: str) -> None:
             f"{data.name} has labels {data.labels.min()}..{data.labels.max()}, but {model} tells "
             f"{classes} classes apart (0..{classes - 1})"
         )
+
+
+def refuse_int8_kernels(path: Path, int8_kernels: bool | None) -> None:
+    """For PyTorch files, which have no such setting."""
+    if int8_kernels is not None:
+        raise BadConfigError(
+            f"{path.name} is a PyTorch model, but int8 kernels are a setting of onnxruntime; "
+            f"leave --int8-kernels and --no-int8-kernels out"
+        )

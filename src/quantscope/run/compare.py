@@ -22,8 +22,8 @@ from quantscope.model.onnx_graph import open_graph
 from quantscope.model.pairing import Pairing, pair
 from quantscope.model.pairing_constants import Constants
 from quantscope.progress import Progress, silent
-from quantscope.run.capture import input_batches, refuse_int8_kernels
-from quantscope.run.classifier import TORCH_SUFFIXES, Classifier
+from quantscope.run.batches import input_batches
+from quantscope.run.classifier import TORCH_SUFFIXES, Classifier, refuse_int8_kernels
 from quantscope.run.compare_graph import ComparisonGraph, Detail, build_graph
 from quantscope.run.compare_results import Comparison, TensorComparison, Uncompared
 from quantscope.run.compare_runtime import RuntimeReader

@@ -8,9 +8,9 @@ import onnx
 from numpy.typing import NDArray
 
 from quantscope.arithmetic.affine import quantize
-from quantscope.model import Network, QuantTensor
-from quantscope.run.capture import instrumented
-from quantscope.run.kernels import KernelMap, kernel_map
+from quantscope.model import Network
+from quantscope.run.capture_onnx import instrumented, output_of
+from quantscope.run.kernels import KernelMap, changed_layers, kernel_map
 from quantscope.run.layer_names import named_by_layer
 from quantscope.run.sessions import session_of
 
@@ -36,7 +36,8 @@ class RuntimeReader:
         self.names = {name: network.tensor(name).integer_names[0] for name in wanted}
         self.scores = self.proto.graph.output[0].name
         self.unseen: dict[str, str] = {}
-        self.last = next((t for t in map(network.tensor, wanted) if self._is_output(t)), None)
+        tensors = map(network.tensor, wanted)
+        self.last = next((t for t in tensors if output_of(t, [self.scores]) is not None), None)
         self.inner = self._visible([n for n in wanted if self.last is None or n != self.last.name])
         self.seen = [*self.inner, *([] if self.last is None else [self.last.name])]
         self.disturbed: str | None = None
@@ -58,9 +59,6 @@ class RuntimeReader:
             integers[self.last.name] = quantize(shipped, self.last.params)
         return integers
 
-    def _is_output(self, tensor: QuantTensor) -> bool:
-        return self.scores in tensor.dequantized_names and tensor.params.axis is None
-
     def _visible(self, wanted: list[str]) -> list[str]:
         plain = kernel_map(self.proto, int8_kernels=self.int8_kernels)
         if not self._changes(plain, wanted):
@@ -81,12 +79,5 @@ class RuntimeReader:
     def _changes(self, plain: KernelMap, names: list[str]) -> list[str]:
         """Layers that run otherwise when these are looked at."""
         file_names = [self.names[name] for name in names]
-        looked_into = kernel_map(
-            instrumented(self.proto, file_names), int8_kernels=self.int8_kernels
-        )
-        return [
-            one.name
-            for one, other in zip(plain.layers, looked_into.layers, strict=True)
-            if (one.kernel, one.executed_as, one.saturates)
-            != (other.kernel, other.executed_as, other.saturates)
-        ]
+        looked_into = instrumented(self.proto, file_names)
+        return changed_layers(plain, kernel_map(looked_into, int8_kernels=self.int8_kernels))

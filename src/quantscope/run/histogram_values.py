@@ -8,7 +8,7 @@ import onnx
 from numpy.typing import NDArray
 
 from quantscope.errors import BadModelError
-from quantscope.run.capture import instrumented
+from quantscope.run.capture_onnx import instrumented
 from quantscope.run.sessions import reason_of, session_of
 
 Array = NDArray[Any]

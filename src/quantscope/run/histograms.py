@@ -12,8 +12,8 @@ from quantscope.edit import lift_to_qdq
 from quantscope.errors import BadDataError
 from quantscope.model import Network, OnnxFile, load_onnx, read_onnx
 from quantscope.progress import Progress, silent
-from quantscope.run.capture import input_batches, refuse_int8_kernels
-from quantscope.run.classifier import TORCH_SUFFIXES, Classifier, find_onnx
+from quantscope.run.batches import input_batches
+from quantscope.run.classifier import TORCH_SUFFIXES, Classifier, find_onnx, refuse_int8_kernels
 from quantscope.run.compare_runtime import RuntimeReader
 from quantscope.run.counterpart import known_float_model
 from quantscope.run.histogram_question import (

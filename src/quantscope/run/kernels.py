@@ -116,6 +116,16 @@ def kernel_map(model: Path | onnx.ModelProto, *, int8_kernels: bool | None = Non
     )
 
 
+def changed_layers(plain: KernelMap, other: KernelMap) -> list[str]:
+    """Those that run otherwise; both maps are of the same layers."""
+    return [
+        one.name
+        for one, two in zip(plain.layers, other.layers, strict=True)
+        if (one.kernel, one.executed_as, one.saturates)
+        != (two.kernel, two.executed_as, two.saturates)
+    ]
+
+
 def _computes(op_type: str) -> bool:
     return op_type not in QDQ_OPS and op_type != "Constant"
 

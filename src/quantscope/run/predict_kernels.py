@@ -17,7 +17,7 @@ from quantscope.data import ImageSet
 from quantscope.errors import BadDataError
 from quantscope.model import read_onnx
 from quantscope.progress import Progress, silent
-from quantscope.run.capture import input_batches
+from quantscope.run.batches import input_batches
 from quantscope.run.classifier import find_onnx, open_classifier
 from quantscope.run.cpu import saturates_8bit_products
 from quantscope.run.evaluate import classify

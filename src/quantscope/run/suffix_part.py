@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from quantscope.data import ImageSet
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
-from quantscope.run.capture import input_batches, input_pieces
+from quantscope.run.batches import input_batches, input_pieces
 from quantscope.run.classifier import Classifier
 from quantscope.run.in_order import cores, side_by_side
 from quantscope.run.sessions import reason_of, session_of

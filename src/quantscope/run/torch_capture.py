@@ -16,14 +16,13 @@ from quantscope.model.torch_program import load_torchscript
 from quantscope.model.torchscript_file import open_torchscript
 from quantscope.model.torchscript_reader import network_of
 from quantscope.progress import Progress
-from quantscope.run.capture import (
+from quantscope.run.batches import input_batches, of_images
+from quantscope.run.captured import (
     Capture,
     CapturedTensor,
     Wanted,
     captured,
     find_wanted,
-    input_batches,
-    of_images,
     stored_constants,
 )
 from quantscope.run.classifier import Classifier

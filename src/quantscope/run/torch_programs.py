@@ -23,7 +23,7 @@ from quantscope.model.pt2_graph import program_graph
 from quantscope.model.torch_file import open_pt2, torch_kind
 from quantscope.model.torch_program import ONE_AT_A_TIME, first_line, load_program
 from quantscope.model.torch_reader import read_pt2
-from quantscope.run.capture import input_batches
+from quantscope.run.batches import input_batches
 from quantscope.run.classifier import Classifier
 from quantscope.run.torch_classifier import program_classifier
 from quantscope.zoo import build_torch, read_safetensors

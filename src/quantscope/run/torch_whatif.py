@@ -10,8 +10,7 @@ from quantscope.data import ImageSet
 from quantscope.edit import AnyApplied, AppliedProgram, ProgramEditor
 from quantscope.model import Pairing
 from quantscope.progress import Progress
-from quantscope.run.capture import refuse_int8_kernels
-from quantscope.run.classifier import Classifier
+from quantscope.run.classifier import Classifier, refuse_int8_kernels
 from quantscope.run.evaluate import Evaluation, classify
 from quantscope.run.suffix import Scores
 from quantscope.run.torch_classifier import refuse_runtime

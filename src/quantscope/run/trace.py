@@ -18,7 +18,8 @@ from quantscope.data import ImageSet, load_sample
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import Layer, Network, QuantTensor, load_onnx, read_onnx
 from quantscope.model.onnx_graph import open_graph
-from quantscope.run.capture import Capture, CapturedTensor, capture
+from quantscope.run.capture import capture
+from quantscope.run.captured import Capture, CapturedTensor
 from quantscope.run.classifier import TORCH_SUFFIXES, find_onnx
 from quantscope.run.counterpart import float_tensor_of, known_float_model
 from quantscope.run.integer_compute import compute, operands_of

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quantscope.run.capture import Capture
+from quantscope.run.captured import Capture
 from quantscope.run.cpu import saturates_8bit_products
 from quantscope.run.integer_compute import compute, operands_of, saturation_of
 from quantscope.run.integer_layer import MULTIPLYING, Array, IntegerLayer

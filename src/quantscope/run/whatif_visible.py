@@ -11,7 +11,7 @@ from functools import cached_property
 
 import onnx
 
-from quantscope.run.capture import instrumented
+from quantscope.run.capture_onnx import instrumented
 from quantscope.run.suffix_graph import Digest, ValueGraph, value_graph
 from quantscope.run.suffix_open import optimized
 

@@ -13,7 +13,7 @@ from quantscope.data import ImageSet
 from quantscope.errors import BadModelError
 from quantscope.model import Network
 from quantscope.progress import Progress
-from quantscope.run.capture import input_batches
+from quantscope.run.batches import input_batches
 from quantscope.run.classifier import Classifier
 from quantscope.run.in_order import cores, in_order
 from quantscope.run.sessions import reason_of, session_of

@@ -25,7 +25,7 @@ from quantscope.report.style import (
     plain,
     theme_of,
 )
-from quantscope.run.capture import CapturedTensor
+from quantscope.run.captured import CapturedTensor
 
 Values = NDArray[np.float64]
 
