@@ -12,6 +12,9 @@ from tiny_qdq import images_of
 from torch import Tensor, nn
 from torch_nets import save
 
+from quantscope.errors import BadModelError
+from quantscope.run.compare import compare
+from quantscope.run.compare_graph import Detail
 from quantscope.run.torch_compare import compare_paired, fitting_pairing
 from quantscope.run.torch_pairs import PairedPrograms
 from quantscope.run.torch_programs import opened_program
@@ -33,11 +36,11 @@ class Net(nn.Module):
         self.offset = nn.Parameter(torch.randn(1, 4, 1, 1, generator=made))
         self.head = nn.Parameter(torch.randn(3, 4, generator=made) * 0.4)
 
-    def quantized(self, value: Tensor, scale: float, zero_point: int) -> Tensor:
+    def quantized(self, value: Tensor, scale: float, zero_point: int, least: int = 0) -> Tensor:
         if not self.is_quantized:
-            return value
+            return value.float()
         ops = torch.ops.quantized_decomposed
-        params = scale, zero_point, 0, 255, torch.uint8
+        params = scale, zero_point, least, 255, torch.uint8
         integers = ops.quantize_per_tensor(value, *params)
         found: Tensor = ops.dequantize_per_tensor(integers, *params)
         return found
@@ -88,23 +91,105 @@ def padded_otherwise(net: Net, v: Tensor) -> Tensor:
     return net.quantized(F.pad(net.quantized(v, 0.03, 128), (0, 1), value=0.01), 0.03, 128)
 
 
-@pytest.mark.parametrize(
-    "body", [of_a_constant, shared, read_twice, viewed, expanded, in_line, padded, padded_otherwise]
-)
-def test_numbers_are_those_of_the_files_own_order(body: Body, tmp_path: Path) -> None:
+def without_zero(net: Net, v: Tensor) -> Tensor:
+    """A zero that is filled in becomes a step; a larger value hides that from the scores."""
+    some = net.quantized(torch.relu(v), 0.05, 0, least=1)
+    again = net.quantized(F.pad(some, (0, 1, 0, 1)), 0.05, 0, least=1)
+    return net.quantized(F.max_pool2d(again, 2), 0.05, 0)
+
+
+def moved(net: Net, v: Tensor) -> Tensor:
+    one = net.quantized(v, 0.03, 128)
+    two = net.quantized(torch.flatten(one, 1), 0.03, 128)
+    three = net.quantized(two.view(-1, 4, 5, 7), 0.03, 128)
+    four = net.quantized(three.permute(0, 2, 3, 1), 0.03, 128)
+    five = net.quantized(F.max_pool2d(four.permute(0, 3, 1, 2), 1), 0.03, 128)
+    return net.quantized(torch.relu(five) + torch.relu(one) + three, 0.08, 100)
+
+
+def again_and_again(net: Net, v: Tensor) -> Tensor:
+    one = net.quantized(torch.relu(v), 0.02, 0)
+    two = net.quantized(one, 0.02, 0)
+    three = net.quantized(torch.relu(one), 0.03, 0)
+    return net.quantized(one + two + three, 0.1, 0)
+
+
+def a_constant(net: Net, v: Tensor) -> Tensor:
+    return net.quantized(v + net.quantized(torch.relu(net.offset), 0.02, 0), 0.04, 100)
+
+
+def in_half_precision(net: Net, v: Tensor) -> Tensor:
+    half = v.bfloat16()
+    return net.quantized(torch.relu(half).float() + net.quantized(half, 0.003, 128), 0.05, 100)
+
+
+def through_a_view(net: Net, v: Tensor) -> Tensor:
+    """What is written is read under another name; a ReLU hides from the scores where not."""
+    value = net.quantized(v, 0.03, 128)
+    value.view(-1, 4, 35).relu_()
+    return net.quantized(torch.relu(net.quantized(value, 0.03, 128)), 0.05, 100)
+
+
+ON_GRID = {padded: 1, moved: 4, again_and_again: 1, through_a_view: 1}
+BODIES = [
+    a_constant, again_and_again, expanded, in_half_precision, in_line, moved, of_a_constant,
+    padded, padded_otherwise, read_twice, shared, through_a_view, viewed, without_zero,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("detail", ["sqnr", "full"])
+@pytest.mark.parametrize("body", BODIES)
+def test_numbers_are_those_of_the_files_own_order(
+    body: Body, detail: Detail, tmp_path: Path
+) -> None:
     original = save(Net(body, is_quantized=False), tmp_path / "float.pt2")
     model = save(Net(body, is_quantized=True), tmp_path / "quantized.pt2")
     with opened_program(original) as floats, opened_program(model) as quantized:
         pairing = fitting_pairing(floats, quantized)
-        programs = PairedPrograms(floats, quantized, pairing, detail="sqnr")
+        programs = PairedPrograms(floats, quantized, pairing, detail=detail)
         found = compare_paired(programs, images_of(PICTURES))
+        assert programs._as_stated == (body is through_a_view)
         programs._as_stated = True
         stated = compare_paired(programs, images_of(PICTURES))
-    assert [t.sqnr_db for t in found.activations] == [t.sqnr_db for t in stated.activations]
+    assert found.tensors == stated.tensors
     assert len(found.activations) > 2
-    assert any(action.overwrites for action in programs._actions)
-    is_padded = body is padded
-    assert any(action.on_grid for action in programs._actions) == is_padded
+    if detail == "sqnr":
+        assert any(action.overwrites for action in programs._actions)
+    assert sum(action.on_grid for action in programs._actions) == ON_GRID.get(body, 0)
+
+
+def quantized_twice(net: Net, v: Tensor) -> Tensor:
+    """Finely and coarsely, before the same ReLU of the float network."""
+    fine, coarse = net.quantized(v, 0.02, 128), net.quantized(v, 0.2, 128)
+    one = torch.relu(fine)
+    two = torch.relu(coarse) if net.is_quantized else one
+    both = net.quantized(one * net.offset, 0.05, 128), net.quantized(two * net.offset, 0.05, 128)
+    return net.quantized(both[0] + both[1], 0.1, 128)
+
+
+def test_a_value_that_is_quantized_twice_is_inherited_from_each(tmp_path: Path) -> None:
+    """No weight is quantized here, so none can be to blame."""
+    original = save(Net(quantized_twice, is_quantized=False), tmp_path / "float.pt2")
+    model = save(Net(quantized_twice, is_quantized=True), tmp_path / "quantized.pt2")
+    found = compare(model, images_of(PICTURES), float_model=original)
+    scaled = [t.sources for t in found.activations if "mul" in t.name]
+    assert len(scaled) == 2
+    for sources in scaled:
+        assert sources is not None and sources.weights == 0
+        assert sources.inherited == pytest.approx(1 - sources.rounding - sources.clipping)
+
+
+def test_a_program_that_fails_is_named(tmp_path: Path) -> None:
+    original = save(Net(in_line, is_quantized=False), tmp_path / "float.pt2")
+    model = save(Net(in_line, is_quantized=True), tmp_path / "quantized.pt2")
+    with opened_program(original) as floats, opened_program(model) as quantized:
+        pairing = fitting_pairing(floats, quantized)
+        for side in ("floats", "quantized"):
+            programs = PairedPrograms(floats, quantized, pairing, detail="sqnr")
+            broken = getattr(programs, side)
+            broken.constants["p_conv"] = torch.zeros(4, 2, 3, 3)
+            with pytest.raises(BadModelError, match=rf"^{broken.program.name} failed while"):
+                programs.run(PICTURES)
 
 
 @pytest.mark.parametrize("scale", [LEAST_SCALE, 1e-30, 0.035445035, 0.1, 1 / 3, 0.9995117, 7e20])

@@ -82,7 +82,7 @@ def _strings(text: str) -> list[str]:
     if not text or len(text) > 10_000:
         return []
     try:
-        found = ast.literal_eval(parse_expression(text))
+        found = ast.literal_eval(parse_expression(text.strip()))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return []
     return found if isinstance(found, list) and all(isinstance(x, str) for x in found) else []

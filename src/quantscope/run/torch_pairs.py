@@ -17,7 +17,14 @@ from quantscope.model.pairing import Pairing, TensorPair
 from quantscope.run.compare_graph import Detail
 from quantscope.run.compare_sources import NoSourcesError
 from quantscope.run.torch_probes import Scratch, TorchProbe, channel_axis, stacked
-from quantscope.run.torch_programs import Program, Values, float_scores, run_nodes
+from quantscope.run.torch_programs import (
+    Program,
+    Values,
+    float_scores,
+    may_be_a_view,
+    run_nodes,
+    writes_into_its_input,
+)
 from quantscope.run.torch_quantizers import ProgramQuantizer, quantizer_of
 from quantscope.run.torch_schedule import schedule
 from quantscope.run.torch_sources import Leaf, Pieces, Regions, Variants, is_clip, pieces
@@ -109,12 +116,13 @@ class PairedPrograms:
                 if quantizer.is_plain
                 for name in quantizer.tensor.integer_names
             },
-            given=quantized.input,
+            given={quantized.input, *side.constants},
             keep={("floats", self.floats.output), ("quantized", side.output)},
         )
         models = {"floats": floats.name, "quantized": quantized.name, "variants": floats.name}
         self._steps = [step_of(action, model=models[action.side]) for action in self._actions]
-        self._as_stated = False
+        nodes = *self.floats.nodes.values(), *side.nodes.values()
+        self._as_stated = any(map(_is_seen_elsewhere, nodes))
         self._of_thread = local()
 
     def _probes(self) -> tuple[list[TorchProbe], dict[str, str]]:
@@ -156,6 +164,8 @@ class PairedPrograms:
     def _pieces(
         self, pair: TensorPair, quantizer: ProgramQuantizer, leaves: Mapping[str, Leaf]
     ) -> Pieces:
+        if quantizer.dequantized[0] in self.quantized.constants:
+            raise NoSourcesError("it is computed from constants alone")
         if quantizer.reads is None:
             raise NoSourcesError("its layer only moves integers about: all its error is inherited")
         if not quantizer.tensor.params.is_per_tensor:
@@ -212,6 +222,14 @@ class PairedPrograms:
                 statistics=stacked(result.rows),
                 shapes=result.shapes,
             )
+
+
+def _is_seen_elsewhere(node: "Node") -> bool:
+    """Whether it writes into what others read too: here it would be given a copy."""
+    if not writes_into_its_input(node):
+        return False
+    written = node.all_input_nodes[0]
+    return len(written.users) > 1 or may_be_a_view(written)
 
 
 def _run_as_stated(side: _Side, values: Values) -> None:

@@ -211,6 +211,14 @@ def writes_into_its_input(node: "Node") -> bool:
     return bool(schema is not None and schema.is_mutable)
 
 
+def may_be_a_view(node: "Node") -> bool:
+    """Of what it reads, as its operator is declared."""
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and any(
+        each.alias_info is not None and not each.alias_info.is_write for each in schema.returns
+    )
+
+
 def _last_readers(nodes: "Sequence[Node]", keep: Collection[str]) -> dict[str, list[str]]:
     last: dict[str, str] = {}
     for node in nodes:

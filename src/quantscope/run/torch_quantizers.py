@@ -66,7 +66,11 @@ class ProgramQuantizer:
 
 def no_quantizer(tensor: QuantTensor, value: str) -> ProgramQuantizer:
     """For a tensor that is left as it is computed, under the name `value`."""
-    return ProgramQuantizer(tensor, None, lambda x, _=False: x, -np.inf, np.inf, False, (value,))
+
+    def apply(value: "torch.Tensor", _: bool = False) -> "torch.Tensor":
+        return value.clone()  # what it gives may be written over
+
+    return ProgramQuantizer(tensor, None, apply, -np.inf, np.inf, False, (value,))
 
 
 def quantizer_of(
@@ -106,6 +110,7 @@ def _in_floats(scale: float, lowest: int, highest: int) -> Apply:
     inverse = 1.0 / scale  # quantized_decomposed multiplies by the reciprocal
 
     def apply(value: "torch.Tensor", overwrite: bool = False) -> "torch.Tensor":
+        value = value.float()  # as quantized_decomposed does
         scaled = value.mul_(inverse) if overwrite else value * inverse
         return scaled.round_().clamp_(lowest, highest).mul_(scale)
 

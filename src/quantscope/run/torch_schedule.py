@@ -18,6 +18,15 @@ Side = Literal["floats", "quantized", "variants"]
 Key = tuple[Side, Any]
 """A value: a name of one of the programs, or what `Variants` keeps it under."""
 
+LEAST_SCALE = 2.0**-126
+"""A normal number whose reciprocal is finite: what was quantized then stays as it is."""
+
+# Each of their values is one that they are given, or zero.
+_MOVES = frozenset(f"aten.{n}" for n in ("flatten", "max_pool2d", "pad", "permute", "view"))
+
+# Each gives new memory, never a view of what it reads.
+_FRESH = frozenset(f"aten.{name}" for name in ("conv2d", "linear", "add", "relu", "pad"))
+
 
 @dataclass(frozen=True)
 class Action:
@@ -71,13 +80,13 @@ def schedule(
     probes: Sequence[TorchProbe],
     plain: Mapping[str, ProgramQuantizer],
     *,
-    given: str,
+    given: Collection[str],
     keep: Collection[Key],
 ) -> tuple[Action, ...]:
     """`plain` are quantizers, by the node that writes their integers, that stand for their nodes.
 
-    `given` is the quantized program's input. Values in `keep` are never dropped, nor constants,
-    which no action writes.
+    `given` are the quantized program's input and constants. Values in `keep` are never dropped, nor
+    constants, which no action writes.
     """
     waiting = iter(floats.values())
     made: set[str] = set()
@@ -97,7 +106,7 @@ def schedule(
 
     makers = {name: quantizer for quantizer in plain.values() for name in quantizer.dequantized}
     done: set[str] = set()
-    actions += measured([given])
+    actions += measured(given)
     for name, node in quantized.items():
         quantizer = plain.get(name)
         if quantizer is None and name not in makers:
@@ -111,13 +120,6 @@ def schedule(
     return tuple(_with_drops(actions, keep))
 
 
-LEAST_SCALE = 2.0**-126
-"""A normal number whose reciprocal is finite: what was quantized then stays as it is."""
-
-# Each of their values is one that they are given, or zero, which every grid has.
-_MOVES = frozenset(f"aten.{n}" for n in ("flatten", "max_pool2d", "pad", "permute", "view"))
-
-
 def _is_on_grid(
     quantizer: ProgramQuantizer,
     nodes: "Mapping[str, Node]",
@@ -128,13 +130,16 @@ def _is_on_grid(
         value = nodes[value].all_input_nodes[0].name
     maker = makers.get(value)
     same = maker is not None and maker.numbers == quantizer.numbers
-    return same and quantizer.numbers[0] >= LEAST_SCALE
+    has_zero = quantizer.low <= 0 <= quantizer.high
+    return same and has_zero and quantizer.numbers[0] >= LEAST_SCALE
 
 
 def _moves(node: "Node") -> bool:
     fill = node.args[3] if len(node.args) > 3 else node.kwargs.get("value")
-    is_pad = operator_of(node) == "aten.pad"
-    return operator_of(node) in _MOVES and not (is_pad and fill not in (None, 0))
+    if operator_of(node) == "aten.pad" and fill not in (None, 0):
+        return False
+    # aten.view.dtype takes the same bits for other numbers.
+    return operator_of(node) in _MOVES and not str(node.target).endswith(".dtype")
 
 
 def _with_drops(actions: Sequence[Action], keep: Collection[Key]) -> Iterator[Action]:
@@ -153,10 +158,6 @@ def _with_drops(actions: Sequence[Action], keep: Collection[Key]) -> Iterator[Ac
         drops = tuple(dropped.get(at, ()))
         overwrites = any(key in drops and _is_own(nodes.get(key)) for key in _changed(action))
         yield replace(action, drops=drops, overwrites=overwrites)
-
-
-# Each gives new memory, never a view of what it reads.
-_FRESH = frozenset(f"aten.{name}" for name in ("conv2d", "linear", "add", "relu", "pad"))
 
 
 def _changed(action: Action) -> Iterator[Key]:

@@ -19,7 +19,7 @@ _CLIPS = frozenset({"relu", "relu_", "relu6", "relu6_", "clamp", "clamp_", "hard
 
 
 VariantKey = tuple[str, frozenset[str]]
-"""A node of the float program, and those values before it that are quantized."""
+"""A node of the float program, and the quantized values that stand for some before it."""
 
 
 def kind_of(node: "Node") -> str:
@@ -129,10 +129,14 @@ class Pieces:
     def variants(self) -> Iterator[VariantKey]:
         """What `Variants` computes for it."""
         for leaves in self.chosen():
-            names = frozenset(leaf.float_value for leaf in leaves)
             for node in self.layer.nodes:
-                if changed := self.layer.depends[node.name] & names:
+                if changed := self.changed(node.name, leaves):
                     yield node.name, changed
+
+    def changed(self, value: str, leaves: Iterable[Leaf]) -> frozenset[str]:
+        """The quantized ones of these inputs that the value depends on."""
+        depends = self.layer.depends.get(value, frozenset())
+        return frozenset(leaf.value for leaf in leaves if leaf.float_value in depends)
 
 
 @dataclass(frozen=True)
@@ -166,16 +170,15 @@ class Variants:
     def value(self, pieces: Pieces, leaves: Sequence[Leaf]) -> Any:
         """The float layer's output with these inputs quantized."""
         replaced = {leaf.float_value: self._as_float(leaf) for leaf in leaves}
-        chosen, depends = frozenset(replaced), pieces.layer.depends
 
         def read(name: str) -> Any:
             if name in replaced:
                 return replaced[name]
-            key = name, depends.get(name, frozenset()) & chosen
+            key = name, pieces.changed(name, leaves)
             return self.known[key] if key[1] else self.floats[name]
 
         for node in pieces.layer.nodes:
-            key = node.name, depends[node.name] & chosen
+            key = node.name, pieces.changed(node.name, leaves)
             if key[1] and key not in self.known:
                 self.known[key] = call(node, read, model=self.model, protect=True)
         return read(pieces.float_value)

@@ -67,18 +67,22 @@ def step_of(action: Action, *, model: str) -> Step:
 
 
 def _node(node: "Node", side: Side, model: str, *, overwrites: bool) -> Step:
-    name, first = node.name, node.all_input_nodes[0].name if node.all_input_nodes else ""
-    run = prepared(node, model=model, protect=True)
+    name = node.name
+    if overwrites:  # a ReLU: no other node does
+        (read,) = node.all_input_nodes
 
-    def relu(batch: Batch) -> None:
-        mine = batch.values[side]
-        mine[name] = mine[first].relu_()
+        def relu(batch: Batch) -> None:
+            mine = batch.values[side]
+            mine[name] = mine[read.name].relu_()
+
+        return relu
+    run = prepared(node, model=model, protect=True)
 
     def do(batch: Batch) -> None:
         mine = batch.values[side]
         mine[name] = run(mine.__getitem__)
 
-    return relu if overwrites else do  # no other node does
+    return do
 
 
 def _quantizer(quantizer: ProgramQuantizer, on_grid: bool, *, overwrites: bool) -> Step:
