@@ -81,6 +81,12 @@ def test_contradictions_are_one_line(
     assert refused(weights, "-o", out) == (
         f"torch writes .pt2 (and ONNX with --onnx FILE); {out} has another suffix"
     )
+    program = tmp_path / "f.pt2"
+    program.write_bytes(b"PK")
+    for options in ((), ("--framework", "torch")):
+        assert refused(program, "-o", pt2, *options).startswith(
+            "f.pt2 is a program or archive of PyTorch, which is not quantized here; give a float"
+        )
     assert refused(random_resnet8, "-o", pt2) == (
         f"onnxruntime writes .onnx; {pt2} has another suffix"
     )

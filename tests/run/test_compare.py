@@ -96,6 +96,9 @@ def test_statistics_are_those_of_plain_numpy(key: str, net: Residual, small: Com
     assert found.local_sqnr_db == pytest.approx(sqnr(f, local), abs=0.01)
     assert found.clipped_high_fraction == pytest.approx((f > high).mean(), abs=1e-9)
     assert found.clipped_low_fraction == pytest.approx((f < low).mean(), abs=1e-9)
+    beyond = max(0, (low - f.min()) / scale), max(0, (f.max() - high) / scale)
+    found_beyond = found.beyond_low_steps, found.beyond_high_steps
+    np.testing.assert_allclose(np.array(found_beyond, float), beyond, rtol=1e-4, atol=1e-4)
     assert found.rmse_steps == pytest.approx(np.sqrt(((f - q) ** 2).mean()) / scale, rel=1e-3)
     assert found.local_rmse_steps == pytest.approx(
         np.sqrt(((f - local) ** 2).mean()) / scale, rel=1e-3

@@ -11,6 +11,7 @@ import pytest
 from quantscope.cli.compare import lines
 from quantscope.run.compare_reading import flagged, reading, usual
 from quantscope.run.compare_results import (
+    ChannelComparison,
     Comparison,
     ErrorSources,
     OutputAgreement,
@@ -114,6 +115,28 @@ def test_other_widths_are_not_held_against_each_other() -> None:
 def test_what_stands_out_is_said_with_its_size(change: dict[str, object], sentence: str) -> None:
     (found,) = reading(comparison(named("a", **change)))
     assert sentence in found
+
+
+def test_what_is_only_rounded_at_the_end_does_not_stand_out() -> None:
+    clipped = {"clipped_low_fraction": 0.02, "beyond_low_steps": 0.5}
+    assert reading(comparison(named("a", **clipped))) == ()
+    (found,) = reading(comparison(named("a", **clipped | {"beyond_low_steps": 3.14})))
+    assert "2.00% of its float values are clipped at the low end, by up to 3.1 steps" in found
+
+
+def test_poor_channels_of_a_weight_stand_out() -> None:
+    def weight(name: str, *sqnrs: float | None) -> TensorComparison:
+        channels = tuple(
+            ChannelComparison(at, sqnr, sqnr, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+            for at, sqnr in enumerate(sqnrs)
+        )
+        return named(name, role="weight", channels=channels)
+
+    fine = [weight(name, 40.0, 28.1, None) for name in "abc"]
+    assert reading(comparison(*fine)) == ()
+    (found,) = reading(comparison(*fine, weight("d", 27.9, 40.0, 0.0)))
+    assert "2 of its 3 channels are more than 12 dB below the 40.0 dB" in found
+    assert "channel 2 at 0.0 dB" in found
 
 
 def test_another_float_model_than_the_recorded_one_comes_first() -> None:

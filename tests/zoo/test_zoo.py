@@ -1,5 +1,7 @@
 """ResNet8 in its three forms."""
 
+import hashlib
+import json
 from pathlib import Path
 
 import h5py
@@ -10,6 +12,8 @@ import pytest
 
 from quantscope.data import load_sample
 from quantscope.errors import BadModelError
+from quantscope.model import read_onnx
+from quantscope.model.network import PROVENANCE_KEY
 from quantscope.run import evaluate
 from quantscope.zoo import (
     CONVOLUTIONS,
@@ -19,8 +23,10 @@ from quantscope.zoo import (
     bundled_models,
     find_model,
     float_model_of,
+    known_float_model,
     read_keras,
     read_safetensors,
+    recorded_float_digest,
     write_onnx,
     write_safetensors,
 )
@@ -192,3 +198,19 @@ def test_a_bundled_quantized_model_knows_its_float_model(tmp_path: Path) -> None
     assert float_model_of(files["resnet8-uint8"]) == files["resnet8"]
     assert float_model_of("resnet8") is None
     assert float_model_of(tmp_path / "mine.onnx") is None
+
+
+def test_onnx_made_from_the_bundled_weights_knows_the_same_network_as_onnx(tmp_path: Path) -> None:
+    files = bundled_models()
+    weights, original = (
+        hashlib.sha256(files[name].read_bytes()).hexdigest()
+        for name in ("resnet8-torch", "resnet8")
+    )
+    proto = onnx.load(files["resnet8-int8"])
+    for entry in proto.metadata_props:
+        if entry.key == PROVENANCE_KEY:
+            entry.value = json.dumps({"float_model_digest": weights})
+    onnx.save(proto, tmp_path / "mine.onnx")
+    network = read_onnx(tmp_path / "mine.onnx")
+    assert known_float_model(network, None) == files["resnet8"]
+    assert recorded_float_digest(network) == original

@@ -36,7 +36,8 @@ _WORDS = (
     ("SQNR", "the signal's energy over the error's, in decibels; 6 dB are one bit. “Up to here” is "
      "the error of the whole network so far, “alone” that of this quantizer on the float value."),
     ("RMSE", "the root of the mean squared error in steps of the quantizer. Rounding alone gives "
-     "0.289 of a step for values that are not exactly representable."),
+     "0.289 of a step for values that are not exactly representable; “ideal” is that for these "
+     "values, of which zeros are representable."),
     ("clipped", "the share of float values beyond what the quantizer can represent, before any "
      "rounding. Negative values before a ReLU are none of them."),
     ("range used", "how much of what the quantizer can represent the float values span."),
@@ -77,12 +78,18 @@ def comparison_html(
     title = f"{comparison.model} against {comparison.float_model}"
     if other is not None:
         title = f"{comparison.model} and {other.model} against {comparison.float_model}"
+        if other.float_digest != comparison.float_digest:
+            title += f" and {other.float_model}"
     parts = [
         _reading(comparison, named=other is not None),
         _numbers(comparison, accuracy),
-        *([] if other is None else [_reading(other, named=True), _numbers(other, None)]),
+        *(
+            []
+            if other is None
+            else [_reading(other, named=True, linked=False), _numbers(other, None)]
+        ),
         "<h2>Along the network</h2>",
-        _figures(_along(comparison, network, pairing, other)),
+        _figures(_along(comparison, network, pairing, other, versions)),
         _channels(comparison, network),
         _values(histograms),
         *([] if other is None else _versions(comparison, other, network, other_network, versions)),
@@ -155,7 +162,8 @@ def _card(name: str, value: str, more: str) -> str:
     )
 
 
-def _reading(comparison: Comparison, *, named: bool) -> str:
+def _reading(comparison: Comparison, *, named: bool, linked: bool = True) -> str:
+    """The second model's tensors have no rows of their own to link to."""
     found = reading(comparison)
     where = f" in {_text(comparison.model)}" if named else ""
     normal = usual(comparison)
@@ -163,12 +171,12 @@ def _reading(comparison: Comparison, *, named: bool) -> str:
     if not found:
         within = "<p>Every tensor is within what is usual for its bit width.</p>"
         return f"<h2>Nothing stands out{where}</h2>{lead}{within}"
-    links = {f"{t.name}: ": anchor_of(comparison, t) for t in comparison.tensors}
+    links = {f"{t.name}: ": anchor_of(comparison, t) for t in comparison.tensors if linked}
     lines = []
     for sentence in found:
         start = next((name for name in links if sentence.startswith(name)), "")
-        linked = f'<a href="#{links[start]}">{_text(start[:-2])}</a>: ' if start else ""
-        lines.append(f"<li>{linked}{_text(sentence[len(start) :])}</li>")
+        link = f'<a href="#{links[start]}">{_text(start[:-2])}</a>: ' if start else ""
+        lines.append(f"<li>{link}{_text(sentence[len(start) :])}</li>")
     return f'<h2>What stands out{where}</h2>{lead}<ul class="reading">{"".join(lines)}</ul>'
 
 
@@ -205,10 +213,12 @@ def _along(
     network: Network | None,
     pairing: Pairing | None,
     other: Comparison | None,
+    versions: SideBySide | None,
 ) -> Iterator[Picture]:
     names = (comparison.model, other.model) if other is not None else None
+    known = None if versions is None else {a.name: b for a, b in _matched(versions)}
     yield Picture(
-        lambda theme: sqnr_along(comparison, other, labels=names, theme=theme),
+        lambda theme: sqnr_along(comparison, other, labels=names, counterparts=known, theme=theme),
         "How much of the signal is left at each activation, and what its own quantizer would leave "
         "if nothing before it were quantized.",
     )
@@ -276,10 +286,7 @@ def _versions(
     other_network: Network | None,
     versions: SideBySide | None,
 ) -> Iterator[str]:
-    matched = None
-    if versions is not None:
-        both = [(row.first.error, row.second.error) for row in versions.rows]
-        matched = [(a, b) for a, b in both if a is not None and b is not None]
+    matched = None if versions is None else _matched(versions)
     yield side_by_side((comparison, other), (network, other_network), matched)
     if versions is not None and versions.only_in_one:
         lines = "".join(
@@ -288,6 +295,11 @@ def _versions(
             for each in versions.only_in_one
         )
         yield f"<details><summary>In one version only</summary><ul>{lines}</ul></details>"
+
+
+def _matched(versions: SideBySide) -> list[tuple[TensorComparison, TensorComparison]]:
+    both = [(row.first.error, row.second.error) for row in versions.rows]
+    return [(a, b) for a, b in both if a is not None and b is not None]
 
 
 def _values(histograms: Histograms | None) -> str:
@@ -327,6 +339,8 @@ def _provenance(comparison: Comparison, network: Network | None, other: Comparis
     if other is not None:
         facts.append(("second model", other.model, other.digest))
     facts.append(("float model", comparison.float_model, comparison.float_digest))
+    if other is not None and other.float_digest != comparison.float_digest:
+        facts.append(("second float model", other.float_model, other.float_digest))
     facts.append(("images", f"{comparison.images:,} of {comparison.data}", comparison.data_digest))
     lines = [
         f"<dt>{name}</dt><dd>{_text(text)}<br><code>sha256 {_text(digest)}</code></dd>"

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from quantscope.data import ImageSet
+from quantscope.edit.torch_floats import paired_with
 from quantscope.errors import BadDataError
 from quantscope.model import Network, pair, read_network
 from quantscope.progress import Progress, silent
@@ -35,7 +36,7 @@ def comparison_report(
     """The page of a comparison of `model` on `images`; `versions` and models as of `compare_with`.
 
     It also evaluates the model and its float one, and counts the values of the tensors that stand
-    out (of ONNX files).
+    out.
     """
     networks = [read_network(find_model(name)) for name in (model, other_model) if name is not None]
     network = networks[0]
@@ -46,11 +47,9 @@ def comparison_report(
         "int8_kernels": None if is_torch else int8_kernels,
         "progress": progress,
     }
-    pairing, values = None, None
-    if not is_torch:
-        pairing = pair(read_network(original), network)
-        names = worth_a_histogram(comparison)
-        values = histograms(network.path, images, names, float_model=original, **settings)
+    pairing = paired_with(network, original) if is_torch else pair(read_network(original), network)
+    names = worth_a_histogram(comparison)
+    values = histograms(network.path, images, names, float_model=original, **settings)
     return comparison_html(
         comparison,
         network=network,

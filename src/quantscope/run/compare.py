@@ -204,7 +204,7 @@ def paired(
 
 
 def _onnx_file(path: Path) -> OnnxFile:
-    if path.suffix in TORCH_SUFFIXES:
+    if path.suffix in TORCH_SUFFIXES and path.exists():
         raise BadModelError(
             f"{path.name} is a PyTorch model; compare reads ONNX files: give its ONNX form"
         )

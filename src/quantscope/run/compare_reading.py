@@ -11,6 +11,7 @@ from quantscope.run.compare_results import Comparison, TensorComparison
 
 _CLIPPED = 0.001
 _DECIBELS = 6.0
+_CHANNEL_DECIBELS = 12.0
 _NARROW = 0.25
 _POOR_BIAS = 40.0
 _KERNEL = 0.1
@@ -88,12 +89,16 @@ def _points(tensor: TensorComparison, medians: dict[tuple[str, int], float]) -> 
             f"its own quantizer leaves {local:.1f} dB where {normal:.1f} dB is usual for the "
             f"{tensor.bits}-bit {_plural(tensor.role)} of this model, {less:.1f} dB less"
         )
-    for fraction, end in (
-        (tensor.clipped_low_fraction, "low"),
-        (tensor.clipped_high_fraction, "high"),
+    if normal is not None and tensor.role == "weight":
+        yield from _poor_channels(tensor, normal)
+    for fraction, steps, end in (
+        (tensor.clipped_low_fraction, tensor.beyond_low_steps, "low"),
+        (tensor.clipped_high_fraction, tensor.beyond_high_steps, "high"),
     ):
-        if fraction is not None and fraction > _CLIPPED:
-            yield f"{fraction:.2%} of its float values are clipped at the {end} end"
+        # Up to half a step beyond the end costs no more than rounding does.
+        if fraction is not None and fraction > _CLIPPED and (steps is None or steps > 0.5):
+            far = "" if steps is None else f", by up to {steps:.1f} steps"
+            yield f"{fraction:.2%} of its float values are clipped at the {end} end{far}"
     rmse, ideal = tensor.local_rmse_steps, tensor.ideal_rmse_steps
     if rmse is not None and ideal and rmse > 1.5 * ideal:
         yield (
@@ -108,6 +113,18 @@ def _points(tensor: TensorComparison, medians: dict[tuple[str, int], float]) -> 
         yield (
             f"{kernel:.0%} of its error is the kernel's, which gives other integers than the file "
             f"states; in most kernels this is none"
+        )
+
+
+def _poor_channels(tensor: TensorComparison, normal: float) -> Iterator[str]:
+    known = [(c.sqnr_db, c.channel) for c in tensor.channels if c.sqnr_db is not None]
+    poor = [each for each in known if each[0] < normal - _CHANNEL_DECIBELS]
+    if poor and len(tensor.channels) > 1:
+        lowest, channel = min(poor)
+        yield (
+            f"{len(poor)} of its {len(tensor.channels)} channels are more than "
+            f"{_CHANNEL_DECIBELS:.0f} dB below the {normal:.1f} dB that are usual for weights, "
+            f"channel {channel} at {lowest:.1f} dB"
         )
 
 

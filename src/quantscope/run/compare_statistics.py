@@ -136,6 +136,8 @@ class Accumulator:
             "local_sqnr_db": sqnr_db(total["signal"], total["local_error"]),
             "clipped_low_fraction": total.get("clipped_low", 0.0) / elements,
             "clipped_high_fraction": total["clipped_high"] / elements,
+            "beyond_low_steps": self._beyond(-1),
+            "beyond_high_steps": self._beyond(1),
             "used_share_of_range": self._used_share(),
             "float_values": self._spread("float", total["signal"], total["float_sum"]),
             "quantized_values": self._spread(
@@ -159,6 +161,14 @@ class Accumulator:
             mean=mean,
             std=_std(squares, total, elements),
         )
+
+    def _beyond(self, sign: int) -> float | None:
+        """Beyond the high end, or with -1 beyond the low one."""
+        farthest = self.sums["float_max" if sign > 0 else "float_min"]
+        end, step = self._range()[sign > 0], self.probe.tensor.params.step
+        if end.ndim and end.shape != farthest.shape:
+            return None
+        return max(0.0, float((sign * (farthest - end) / step).max()))
 
     def _used_share(self) -> float | None:
         """Per-tensor only: with a range for each channel there is no one share."""

@@ -116,6 +116,8 @@ def compared(
         exact=exact,
         clipped_low_fraction=None if low is None else float((f < low).mean()),
         clipped_high_fraction=None if high is None else float((f > high).mean()),
+        beyond_low_steps=_beyond(low, f, step),
+        beyond_high_steps=_beyond(f, high, step),
         used_share_of_range=_used(f, low, high),
         float_values=_spread(f),
         quantized_values=_spread(q),
@@ -140,6 +142,12 @@ def _grid(
     ends = params.step, low - beyond, high + beyond
     step, low, high = (params.expand(v, shape) for v in ends)
     return step, low, high
+
+
+def _beyond(above: Values | None, below: Values | None, step: Values | None) -> float | None:
+    if above is None or below is None or step is None:
+        return None
+    return max(0.0, float(((above - below) / step).max()))
 
 
 def _used(f: Values, low: Values | None, high: Values | None) -> float | None:

@@ -42,6 +42,11 @@ def compare_programs(
 ) -> Comparison:
     """As `compare`."""
     with opened_program(path) as quantized:
+        if not quantized.network.is_quantized:
+            raise BadModelError(
+                f"{path.name} is a float program: there is nothing to compare it with; give a "
+                f"quantized one"
+            )
         refuse_runtime(path, execution)
         with opened_program(float_program_of(quantized.network, float_model)) as floats:
             return compare_opened(
@@ -137,14 +142,20 @@ def _taking_what_both_take(floats: Program, quantized: Program) -> Program:
 
 
 def _narrowed(tensor: TensorComparison, probes: Sequence[TorchProbe]) -> TensorComparison:
-    """With the share of the range that the quantizer has, which may be less than its type's."""
+    """By the range that the quantizer has, which may be less than its type's."""
     values = tensor.float_values
     probe = next((p for p in probes if p.pair.name == tensor.name), None)
     if probe is None or values is None or tensor.used_share_of_range is None:
         return tensor
     low, high = probe.quantizer.low, probe.quantizer.high
     used = np.clip([values.min, values.max], low, high)
-    return replace(tensor, used_share_of_range=float((used[1] - used[0]) / (high - low)))
+    step = float(probe.tensor.params.step)
+    return replace(
+        tensor,
+        beyond_low_steps=max(0.0, (low - values.min) / step),
+        beyond_high_steps=max(0.0, (values.max - high) / step),
+        used_share_of_range=float((used[1] - used[0]) / (high - low)),
+    )
 
 
 def _accumulate(

@@ -1,5 +1,6 @@
 """Which float model a quantized one was made from, where that is known without being told."""
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -29,4 +30,14 @@ def recorded_float_digest(network: Network) -> str | None:
     except ValueError:
         return None
     digest = facts.get("float_model_digest") if isinstance(facts, dict) else None
-    return digest if isinstance(digest, str) else None
+    if not isinstance(digest, str):
+        return None
+    bundled = bundled_models()
+    # PyTorch's form of the bundled network; an ONNX file made from it belongs to the ONNX form.
+    if network.opset is not None and digest == _digest(bundled["resnet8-torch"]):
+        return _digest(bundled["resnet8"])
+    return digest
+
+
+def _digest(path: Path) -> str | None:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None

@@ -166,6 +166,21 @@ def test_two_models_stand_side_by_side_with_their_parameters(network: Network) -
     assert "stem.out 34.5 30.0 −4.5 38.0 38.0 0.500 0.500 int8 0.0702, −128" in found
 
 
+def test_the_second_model_has_its_own_float_model_and_links_to_no_row_of_the_first() -> None:
+    one = comparison(tensors=(CONV,))
+    bad = replace(CONV, name="other.out", clipped_high_fraction=0.5)
+    two = replace(
+        comparison(model="two.pt2", tensors=(ADD, bad)), float_model="f.pt2", float_digest="e" * 64
+    )
+    whole = comparison_html(one, other=two)
+    text = Page(whole).text
+    assert "net.onnx and two.pt2 against float.onnx and f.pt2" in text
+    assert f"second float model f.pt2 sha256 {'e' * 64}" in text
+    assert "<li>other.out: " in whole
+    rows = re.findall('<tr id="([^"]*)"', whole)
+    assert all(link in rows for link in re.findall('<li><a href="#([^"]*)', whole))
+
+
 def test_tables_give_exact_dashes_and_the_kernel_only_where_there_is_one() -> None:
     runtime = replace(CONV, sources=ErrorSources(0.1, 0.0, 0.0, -0.0001, 0.9, {}))
     plain, with_kernel = (

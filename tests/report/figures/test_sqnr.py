@@ -74,6 +74,15 @@ def test_hollow_marks_are_explained_only_where_there_are_some() -> None:
     assert sqnr_along(whole).axes[0].get_legend() is None
 
 
+def test_counterparts_may_be_known_better_than_by_name() -> None:
+    first = comparison(tensors=(CONV, ADD))
+    renamed = tuple(replace(t, name=f"x.{t.name}", float_name="?") for t in (CONV, ADD))
+    second = comparison(tensors=renamed)
+    known = dict(zip((CONV.name, ADD.name), renamed, strict=True))
+    assert "2 without a counterpart" in texts(sqnr_along(first, second))
+    assert "without a counterpart" not in texts(sqnr_along(first, second, counterparts=known))
+
+
 def test_the_two_can_be_named() -> None:
     figure = sqnr_along(comparison(), comparison(), labels=("ONNX", "PT2E"))
     assert "PT2E is net.onnx" in texts(figure)

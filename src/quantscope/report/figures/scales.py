@@ -68,9 +68,14 @@ def scales_along(
     note(
         figure,
         f"{plain(network.path.name, 60)}. Logarithmic axis. Bars: scales by channel, the "
-        f"line across is their median. Biases follow from the two: input times weight.",
+        f"line across is their median.{_of_biases(network)}",
     )
     return figure
+
+
+def _of_biases(network: Network) -> str:
+    has_biases = any(tensor.role == "bias" for tensor in network.tensors)
+    return " Biases follow from the two: input times weight." if has_biases else ""
 
 
 def _places(network: Network) -> dict[str, int]:

@@ -41,12 +41,14 @@ def sqnr_along(
     edited: Comparison | None = None,
     *,
     labels: tuple[str, str] | None = None,
+    counterparts: Mapping[str, TensorComparison] | None = None,
     theme: ThemeName = "light",
 ) -> Figure:
     """Of every activation: the network up to there (filled), its quantizer alone (hollow).
 
     A second comparison is laid over the first, tensors matched by name or by the float tensor that
-    they stand for; `labels` names the two, "before" and "after" if they are not given.
+    they stand for, or as `counterparts` has them by the first one's names; `labels` names the two,
+    "before" and "after" if they are not given.
     """
     tensors = comparison.activations
     if not tensors:
@@ -62,7 +64,8 @@ def sqnr_along(
     _draw(axes, tensors, {t.name: t for t in tensors}, QUANTIZED)
     shown = [*tensors]
     if edited is not None:
-        others = _counterparts(tensors, edited)
+        known = _counterparts(tensors, edited) if counterparts is None else counterparts
+        others = {t.name: known[t.name] for t in tensors if t.name in known}
         _draw(axes, tensors, others, EDITED, shift=0.12)
         shown += others.values()
     for place, tensor in enumerate(tensors):
