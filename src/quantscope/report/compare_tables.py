@@ -220,7 +220,7 @@ def _both(one: TensorComparison, two: TensorComparison) -> Iterator[Cell]:
 def _parameters(
     pair: Iterable[TensorComparison], networks: Iterable[Network | None]
 ) -> Iterator[Cell]:
-    """`int8 0.0702, −128`: type, scale, zero-point if not 0; of channels the least and largest."""
+    """`int8 0.070202, −128`: type, scale, zero-point if not 0; of channels least and largest."""
     for tensor, network in zip(pair, networks, strict=True):
         if network is not None:
             params = network.tensor(tensor.name).params
@@ -228,6 +228,7 @@ def _parameters(
                 dict.fromkeys((values.min().item(), values.max().item()))
                 for values in (params.scale, params.zero_point)
             )
-            scale = "…".join(number(value, ".3g") for value in scales)
+            digits = 5 if len(scales) == 1 else 3  # two versions may differ in the fourth
+            scale = "…".join(number(value, f".{digits}g") for value in scales)
             zero = "…".join(number(value, "d") for value in zeros)
             yield Cell(f"{params.dtype} {scale}" + (f", {zero}" if any(zeros) else ""))

@@ -89,9 +89,10 @@ def _errors(tensor: VersionTensor) -> tuple[str, str]:
 
 
 def parameters_text(tensor: VersionTensor) -> str:
-    """`uint8 s 0.0702 z 0`; the least and the largest where each channel has its own."""
+    """`uint8 s 0.070202 z 0`; the least and the largest where each channel has its own."""
     params = tensor.params
-    scale = spread_text(abs(params.scale.astype(float)), 3)
+    digits = 5 if params.is_per_tensor else 3  # two versions may differ in the fourth
+    scale = spread_text(abs(params.scale.astype(float)), digits)
     return f"{params.dtype} s {scale} z {spread_text(params.zero_point, 3)}"
 
 

@@ -163,7 +163,7 @@ def test_two_models_stand_side_by_side_with_their_parameters(network: Network) -
     assert "B is three.onnx, 1 of its tensors without a counterpart." in text
     elsewhere = replace(other, float_digest="d" * 64)
     assert "A is net.onnx, 1 of its tensors without" in side_by_side((one, elsewhere), (None, None))
-    assert "stem.out 34.5 30.0 −4.5 38.0 38.0 0.500 0.500 int8 0.0702, −128" in found
+    assert "stem.out 34.5 30.0 −4.5 38.0 38.0 0.500 0.500 int8 0.070202, −128" in found
 
 
 def test_the_second_model_has_its_own_float_model_and_links_to_no_row_of_the_first() -> None:
