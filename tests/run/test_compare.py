@@ -232,6 +232,8 @@ def test_shares_of_every_layer_of_resnet8_add_up_to_one(bundled: Comparison) -> 
     taken_apart = [t.sources for t in bundled.activations if t.sources is not None]
     assert len(taken_apart) == len(bundled.activations) - 1
     assert bundled["input"].exact and bundled["input"].sqnr_db is None
+    assert bundled["input"].ideal_rmse_steps == 0  # pixels at scale 1: there is nothing to round
+    assert {channel.ideal_rmse_steps for channel in bundled["input"].channels} == {0}
     assert bundled["input"].no_sources == "it has no error"
     for sources in taken_apart:
         assert sources.total == pytest.approx(1, abs=1e-3)

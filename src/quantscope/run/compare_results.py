@@ -83,10 +83,11 @@ class TensorComparison:
     (no error at all), where all float values are zero, and where `not_finite_images` is not 0.
     `rmse_steps` is the whole error in steps of the quantizer, `local_rmse_steps` that of the
     quantizer alone, and `ideal_rmse_steps` what rounding alone would give: 0.289 of a step for each
-    value that is not exactly zero. `beyond_low_steps` and `beyond_high_steps` are how far beyond
-    the range the farthest float value lies, 0 where none does; up to half a step it is only
-    rounded. `used_share_of_range` is how much of the representable range the float values span. A
-    weight's or bias's error is its rounding: both SQNRs are the same.
+    value that is not exactly zero, and nothing where all values are steps. `beyond_low_steps` and
+    `beyond_high_steps` are how far beyond the range the farthest float value lies, 0 where none
+    does; up to half a step it is only rounded. `used_share_of_range` is how much of the
+    representable range the float values span. A weight's or bias's error is its rounding: both
+    SQNRs are the same.
     """
 
     name: str

@@ -32,9 +32,12 @@ def sqnr_db(signal: float, error: float) -> float | None:
     return 10 * log10(signal / error)
 
 
-def ideal_rmse_steps(share_not_zero: float) -> float:
-    """What rounding alone gives; zero is always a step, so it has no error."""
-    return IDEAL_RMSE_STEPS * sqrt(share_not_zero)
+def ideal_rmse_steps(share_not_zero: float, local_error: float) -> float:
+    """What rounding alone gives; zero is always a step, so it has no error.
+
+    Where the quantizer alone makes none either, all values are steps: integers, say.
+    """
+    return IDEAL_RMSE_STEPS * sqrt(share_not_zero) if local_error else 0.0
 
 
 @dataclass
@@ -145,7 +148,9 @@ class Accumulator:
             ),
             "rmse_steps": self._rmse_steps("error"),
             "local_rmse_steps": self._rmse_steps("local_error"),
-            "ideal_rmse_steps": ideal_rmse_steps(total.get("not_zero", elements) / elements),
+            "ideal_rmse_steps": ideal_rmse_steps(
+                total.get("not_zero", elements) / elements, total["local_error"]
+            ),
             "cosine": _cosine(total["signal"], total["quantized_signal"], total["error"]),
             "sources": self._sources(total),
             "channels": per_channel,
@@ -251,7 +256,7 @@ class Accumulator:
                 quantized_std=_std(here["quantized_signal"], here["quantized_sum"], elements),
                 rmse_steps=None if steps is None else sqrt(steps[at]),
                 local_rmse_steps=None if local_steps is None else sqrt(local_steps[at]),
-                ideal_rmse_steps=ideal_rmse_steps(not_zero[at] / elements),
+                ideal_rmse_steps=ideal_rmse_steps(not_zero[at] / elements, here["local_error"]),
                 cosine=_cosine(signal, here["quantized_signal"], error),
             )
 

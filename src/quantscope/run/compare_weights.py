@@ -102,7 +102,8 @@ def compared(
             pair.name, pair.float_name, pair.layer, pair.role, params.bits, None, None, False,
             no_sources="the float values are not all finite",
         )  # fmt: skip
-    sqnr = sqnr_db(float((f * f).sum()), float((error * error).sum()))
+    energy = float((error * error).sum())
+    sqnr = sqnr_db(float((f * f).sum()), energy)
     step, low, high = _grid(params, tensor, f.shape)
     channels = _channels(f, q, axis, (step, low, high))
     return TensorComparison(
@@ -123,7 +124,7 @@ def compared(
         quantized_values=_spread(q),
         rmse_steps=None if step is None else sqrt(float(((error / step) ** 2).mean())),
         local_rmse_steps=None if step is None else sqrt(float(((error / step) ** 2).mean())),
-        ideal_rmse_steps=ideal_rmse_steps(float((f != 0).mean())),
+        ideal_rmse_steps=ideal_rmse_steps(float((f != 0).mean()), energy),
         cosine=_cosine(f, q),
         no_sources="a constant has no sources but its rounding",
         channels=channels,
@@ -186,7 +187,9 @@ def _channels(
         "used_share_of_range": _used_shares(floats, low, high),
         "rmse_steps": steps,
         "local_rmse_steps": steps,
-        "ideal_rmse_steps": [ideal_rmse_steps(v) for v in (floats != 0).mean(axis=1).tolist()],
+        "ideal_rmse_steps": list(
+            map(ideal_rmse_steps, (floats != 0).mean(axis=1).tolist(), energy.tolist())
+        ),
         "cosine": _or_none(cosine, signal * other > 0),
     }
     for name, rows in (("float", floats), ("quantized", quants)):
