@@ -113,7 +113,7 @@ def test_the_page_of_two_versions_names_both(tmp_path: Path) -> None:
     run("resnet8-uint8", "--with", "resnet8-int8", "--images", 4, "--html", page, "--json")
     html = page.read_text(encoding="utf-8")
     assert "resnet8-uint8.onnx and resnet8-int8.onnx against resnet8.onnx" in html
-    assert "<h2>Side by side</h2>" in html
+    assert ">Side by side</h2>" in html
 
 
 def test_a_page_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
