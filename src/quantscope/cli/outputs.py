@@ -1,6 +1,6 @@
 """The files that a command writes."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +9,9 @@ import typer
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")]
 
 
-def check_new(*paths: Path | None, force: bool, sources: Iterable[str | Path | None] = ()) -> None:
+def check_new(
+    *paths: Path | None, force: bool, sources: Collection[str | Path | None] = ()
+) -> None:
     """Raise before any long work where a file could not be written, or would be overwritten.
 
     `sources` are what the command reads; --force does not replace those either.

@@ -107,13 +107,13 @@ class _Reader:
         """The model's outputs, what could be read, and why the rest could not."""
         if kernels is None:
             values = self._run([w.file_name for w in wanted], outputs)
-            return _split(values, wanted, outputs)
+            return *_split(values, wanted, outputs), {}
         plain = self._run([], outputs)
         found = dict(_of_outputs(wanted, plain))
         inner = [w for w in wanted if w.name not in found]
-        together, unseen = self._same(inner, outputs, plain, kernels)
+        together, _ = self._same(inner, outputs, plain, kernels)
         if together is not None:
-            outside, inside, _ = _split(together, inner, outputs)
+            outside, inside = _split(together, inner, outputs)
             return outside, found | inside, {}
         # Together they disturb; alone each may not.
         reasons: dict[str, str] = {}
@@ -186,6 +186,6 @@ def _of_outputs(
 
 def _split(
     values: Mapping[str, Array], wanted: Sequence[Wanted], outputs: Sequence[str]
-) -> tuple[dict[str, Array], dict[str, Array], dict[str, str]]:
+) -> tuple[dict[str, Array], dict[str, Array]]:
     found = {w.name: values[w.file_name] for w in wanted}
-    return {name: values[name] for name in outputs}, found, {}
+    return {name: values[name] for name in outputs}, found

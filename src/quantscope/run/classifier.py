@@ -77,11 +77,7 @@ def open_classifier(
         names = ", ".join(bundled_models())
         raise BadModelError(f"No file {path}; give a model's path, or a bundled one: {names}")
     if path.suffix in TORCH_SUFFIXES:
-        if int8_kernels is not None:
-            raise BadConfigError(
-                f"{path.name} is a PyTorch model, but int8 kernels are a setting of onnxruntime; "
-                f"leave --int8-kernels and --no-int8-kernels out"
-            )
+        refuse_int8_kernels(path, int8_kernels)
         from quantscope.run.torch_classifier import open_torch
 
         return open_torch(path, execution=execution)

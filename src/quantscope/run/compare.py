@@ -241,7 +241,8 @@ def comparison_of(
     **facts: Any,
 ) -> Comparison:
     """`constants` are weights and biases by name, and those that could not be compared."""
-    found = {a.probe.pair.name: a.finish() for a in accumulators} | constants[0]
+    found = {a.probe.pair.name: a.finish() for a in accumulators if not a.mixed} | constants[0]
+    unseen = unseen | {a.probe.pair.name: a.mixed for a in accumulators if a.mixed}
     missing = [Uncompared(u.name, u.role, u.reason) for u in pairing.unpaired] + constants[1]
     order = {tensor.name: place for place, tensor in enumerate(network.tensors)}
     return Comparison(
@@ -255,18 +256,7 @@ def comparison_of(
         tensors=tuple(found[name] for name in sorted(found, key=order.__getitem__)),
         unpaired=tuple(missing),
         unseen=tuple(Uncompared(name, "activation", why) for name, why in unseen.items()),
-        not_finite_from=next(_not_finite(accumulators, images), None),
+        not_finite_from=next(filter(None, (a.not_finite(images) for a in accumulators)), None),
         made_from=None if network.opset is None else recorded_float_digest(network),
         **facts,
     )
-
-
-def _not_finite(accumulators: list[Accumulator], images: ImageSet) -> Iterator[str]:
-    for accumulator in accumulators:
-        if accumulator.first_not_finite is not None:
-            name = accumulator.probe.pair.name
-            index = images.indices[accumulator.first_not_finite]
-            yield (
-                f"{name}: NaN or infinite in the {accumulator.not_finite_in} network "
-                f"for {accumulator.not_finite_images} of {len(images)} images, first image {index}"
-            )

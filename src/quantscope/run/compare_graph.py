@@ -14,6 +14,7 @@ from onnx import TensorProto
 
 from quantscope.arithmetic import QuantParams
 from quantscope.model import Network, QuantTensor
+from quantscope.model.channels import channel_axis
 from quantscope.model.pairing import Pairing, TensorPair
 from quantscope.run.compare_merge import FLOAT, QUANTIZED, Canvas
 from quantscope.run.compare_sources import Leaf, NoSourcesError, Pieces, Regions, pieces
@@ -24,12 +25,6 @@ CLIP_TOLERANCE = 1e-6
 """Of the range: a value at its end that only float32 puts outside is not clipped."""
 
 _AXIS = ("axis", "block_size")
-_ALONG_AXIS_1 = frozenset(
-    {
-        *("AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "GlobalAveragePool"),
-        *("GlobalMaxPool", "InstanceNormalization", "MaxPool"),
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -233,7 +228,8 @@ class _ProbeWriter:
         self.builder, self.canvas = builder, builder.canvas
         self.pair, self.tensor, self.quantizer = pair, tensor, quantizer
         self.params: QuantParams = tensor.params
-        self.layout, self.channels_last = _layout(builder.network, tensor)
+        self.layout = _layout(builder.network, tensor)
+        self.channels_last = self.layout.channels_last
         self.value = builder.values[pair.name]
         self.float_value = FLOAT + pair.float_name
         self.q = self.laid_out(self.value)
@@ -247,8 +243,17 @@ class _ProbeWriter:
     def laid_out(self, value: str) -> str:
         if self.params.scale.dtype != np.float32:
             value = self.canvas.add("Cast", [value], to=TensorProto.FLOAT)
-        shape = self.canvas.constant(np.array(self.layout, np.int64))
+        value = self._as_quantized(value)
+        if self.layout.order:
+            value = self.canvas.add("Transpose", [value], perm=self.layout.order)
+        shape = self.canvas.constant(np.array(self.layout.shape, np.int64))
         return self.canvas.add("Reshape", [value, shape])
+
+    def _as_quantized(self, value: str) -> str:
+        """In the quantized value's shape, where the float one has another."""
+        if not self.pair.reshaped or value == self.value:
+            return value
+        return self.canvas.add("Reshape", [value, self.canvas.add("Shape", [self.value])])
 
     def square(self, value: str) -> str:
         # A third of what ReduceSumSquare takes, which has no fast path.
@@ -287,10 +292,7 @@ class _ProbeWriter:
 
     def _local(self) -> str:
         """The float value through this quantizer alone."""
-        value = self.float_value
-        if not self.params.is_per_tensor and self.pair.reshaped:
-            value = self.canvas.add("Reshape", [value, self.canvas.add("Shape", [self.value])])
-        renamed = {self.quantizer.input[0]: value}
+        renamed = {self.quantizer.input[0]: self._as_quantized(self.float_value)}
         self.canvas.clone(self.quantizer, renamed)
         integers = renamed[self.quantizer.output[0]]
         return self.laid_out(self.builder._dequantize(integers, self.quantizer))
@@ -338,24 +340,29 @@ class _ProbeWriter:
         return rows
 
 
-def _layout(network: Network, tensor: QuantTensor) -> tuple[list[int], bool]:
-    """The shape to lay a tensor out in, and whether its channels come last."""
-    shape, axis = tensor.shape, tensor.params.axis
-    if shape is None:
-        return [0, 1, -1], False
-    if len(shape) < 2:
-        return [1, 1, -1], False
-    if len(shape) == 2:
-        return [0, 0, 1], False
-    last = len(shape) - 1
+@dataclass(frozen=True)
+class _Layout:
+    """How to lay a tensor out: its axes in this order, then this shape."""
+
+    shape: tuple[int, ...]
+    channels_last: bool = False
+    order: tuple[int, ...] = ()
+    """Empty where they stay as they are."""
+
+
+def _layout(network: Network, tensor: QuantTensor) -> _Layout:
+    axis, rank = channel_axis(network, tensor), len(tensor.shape or ())
+    if tensor.shape is not None and rank < 2:
+        return _Layout((1, 1, -1))
     if axis is None:
-        layer = None if tensor.producer is None else network.layer(tensor.producer)
-        along_1 = len(shape) > 3 or (layer is not None and layer.op_type in _ALONG_AXIS_1)
-        axis = 1 if along_1 else last
-    width = shape[axis]
-    if axis == last and isinstance(width, int):
-        return [0, -1, width], True
-    return ([0, 0, -1] if axis == 1 else [0, 1, -1]), False
+        return _Layout((0, 1, -1))
+    width = tensor.shape[axis] if tensor.shape is not None else None
+    if axis == 1:
+        return _Layout((0, 0, -1))
+    if axis == rank - 1 and isinstance(width, int):
+        return _Layout((0, -1, width), channels_last=True)
+    others = (at for at in range(1, rank) if at != axis)
+    return _Layout((0, 0, -1), order=(0, axis, *others))
 
 
 def _ends(params: QuantParams, *, channels_last: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -122,7 +122,8 @@ def pieces(
     mine = quants.before(before_quantizer, leaves)
     if any(node.op_type == "QuantizeLinear" for node in mine.nodes):
         raise NoSourcesError("a quantized tensor that it depends on was not compared")
-    inputs = [leaves[name] for name in leaves if name in mine.leaves]
+    # A tensor that is dequantized several times is one input.
+    inputs = list(dict.fromkeys(leaves[name] for name in leaves if name in mine.leaves))
     by_float: dict[str, Leaf] = {}
     for leaf in inputs:
         if by_float.setdefault(leaf.float_value, leaf).tensor != leaf.tensor:

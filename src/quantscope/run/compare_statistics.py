@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quantscope.data import ImageSet
 from quantscope.run.compare_graph import Probe
 from quantscope.run.compare_results import (
     ChannelComparison,
@@ -21,6 +22,7 @@ Array = NDArray[Any]
 
 IDEAL_RMSE_STEPS = 1 / sqrt(12)
 _WORST = 3
+_LARGEST = float(np.sqrt(np.finfo(np.float32).max))
 _LOWEST = ("float_min", "quantized_min")
 _HIGHEST = ("float_max", "quantized_max")
 
@@ -49,8 +51,10 @@ class Accumulator:
     """Of one channel."""
     not_finite_images: int = 0
     first_not_finite: int | None = None
-    not_finite_in: str | None = None
+    not_finite_what: str | None = None
     seen: int = 0
+    mixed: str | None = None
+    """Why the images cannot be told from what fills up a batch, or the channels from batches."""
     _kept: Array | None = field(default=None, repr=False)
     """[rows, channels]"""
 
@@ -63,15 +67,25 @@ class Accumulator:
         """The rows of one batch; only `count` of its `rows` images are not there to fill it up."""
         if len(statistics) == rows:
             statistics = statistics[:count]
+        elif count < rows:
+            self.mixed = (
+                "its first axis does not count images, so those that only fill up the last batch "
+                "cannot be left out"
+            )
         rest = int(shape[1] if self.probe.channels_last else shape[2])
         self.elements += len(statistics) * rest
         with np.errstate(invalid="ignore", over="ignore"):
             found = self._by_row(statistics.sum(axis=0, dtype=np.float64))
             if not np.isfinite(found).all():
-                self._look_for_not_finite(statistics)
+                self._look_for_not_finite(statistics, count)
             for keep, at in self._extremes:
                 found[at] = self._by_row(keep.reduce(statistics, axis=0))[at]
-            self._kept = found if self._kept is None else self._together(self._kept, found)
+            if self._kept is None:
+                self._kept = found
+            elif self._kept.shape == found.shape:
+                self._kept = self._together(self._kept, found)
+            else:
+                self.mixed = "the axis of its channels has another length in other batches"
         self.seen += count
 
     def _by_row(self, of_channels: Array) -> Array:
@@ -91,16 +105,35 @@ class Accumulator:
             kept[at] = keep(before[at], found[at])
         return kept
 
-    def _look_for_not_finite(self, statistics: Array) -> None:
-        finite = np.isfinite(statistics).all(axis=(1, 2))
+    def _look_for_not_finite(self, statistics: Array, count: int) -> None:
+        finite = np.asarray(np.isfinite(statistics).all(axis=(1, 2)))
+        places = np.flatnonzero(~finite)
+        found = np.unique(places * count // len(finite))  # its first axis may not count images
         if self.first_not_finite is None:
-            image = int(np.argmin(finite))
-            self.first_not_finite = self.seen + image
-            in_float = not np.isfinite(
-                self._by_row(statistics[image])[self.probe.rows.index("signal")]
-            ).all()
-            self.not_finite_in = "float" if in_float else "quantized"
-        self.not_finite_images += int((~finite).sum())
+            self.first_not_finite = self.seen + int(found[0])
+            rows = self._by_row(statistics[places[0]])
+            self.not_finite_what = self._what(dict(zip(self.probe.rows, rows, strict=True)))
+        self.not_finite_images += len(found)
+
+    @staticmethod
+    def _what(rows: dict[str, Array]) -> str:
+        """What was met, and in which network. The square of a finite value may be infinite too."""
+        # Not the least and the largest ones: a NaN is neither.
+        sums = [rows[name] for name in ("float_sum", "quantized_sum") if name in rows]
+        what = "NaN or infinite" if sums else f"NaN, infinite or over {_LARGEST:.1e}"
+        if sums and np.isfinite(sums).all():
+            what = f"over {_LARGEST:.1e}, whose square is infinite,"
+        in_float = not np.isfinite(rows["signal"]).all()
+        return f"{what} in the {'float' if in_float else 'quantized'} network"
+
+    def not_finite(self, images: ImageSet) -> str | None:
+        """Where a value was met that is not finite; `images` are all that were run."""
+        if self.first_not_finite is None:
+            return None
+        return (
+            f"{self.probe.pair.name}: {self.not_finite_what} for {self.not_finite_images} of "
+            f"{len(images)} images, first image {images.indices[self.first_not_finite]}"
+        )
 
     def finish(self) -> TensorComparison:
         pair, tensor, sums = self.probe.pair, self.probe.tensor, self.sums

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quantscope.model.channels import channel_axis
 from quantscope.model.pairing import Pairing, TensorPair
 from quantscope.run.compare_graph import Detail
 from quantscope.run.compare_sources import NoSourcesError
-from quantscope.run.torch_probes import Scratch, TorchProbe, channel_axis, stacked
+from quantscope.run.torch_probes import Scratch, TorchProbe, stacked
 from quantscope.run.torch_programs import (
     Program,
     Values,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from quantscope.model import Network, QuantTensor
+from quantscope.model import QuantTensor
 from quantscope.model.pairing import TensorPair
 from quantscope.run.compare_graph import CLIP_TOLERANCE, Detail, Probe
 from quantscope.run.torch_quantizers import ProgramQuantizer
@@ -17,10 +17,6 @@ from quantscope.run.torch_sources import Pieces, Variants
 
 if TYPE_CHECKING:
     import torch
-
-_ALONG_AXIS_1 = frozenset(
-    {"AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "GlobalAveragePool", "MaxPool"}
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,17 +54,6 @@ class TorchProbe:
             leaves=() if self.pieces is None else tuple(x.tensor for x in self.pieces.inputs),
             no_sources=self.no_sources,
         )
-
-
-def channel_axis(network: Network, tensor: QuantTensor) -> int | None:
-    shape, axis = tensor.shape, tensor.params.axis
-    if shape is None or len(shape) < 2:
-        return None
-    if axis is not None or len(shape) == 2:
-        return 1 if axis is None else axis
-    layer = None if tensor.producer is None else network.layer(tensor.producer)
-    along_1 = len(shape) > 3 or (layer is not None and layer.op_type in _ALONG_AXIS_1)
-    return 1 if along_1 else len(shape) - 1
 
 
 class Scratch:

@@ -72,7 +72,9 @@ class SqnrReader:
         if applied.edits:
             after = self._measure(applied, before, progress)
         downstream = tuple(
-            name for name, digest in after.digests.items() if before.digests.get(name) != digest
+            name
+            for name, digest in after.digests.items()
+            if before.digests.get(name) != digest and name in after.rows
         )
         return DownstreamSqnr(
             **self._facts(after, edited, before.float_scores),
@@ -139,21 +141,21 @@ class SqnrReader:
             if known is None:
                 # A copy: onnxruntime's own array would hold on to all memory of its session.
                 scores.append(batch.values[compared.float_scores][: batch.images].copy())
-        rows = {a.probe.pair.name: a.finish() for a in accumulators}
+        by_name = {a.probe.pair.name: a for a in accumulators}
+        rows = {name: a.finish() for name, a in by_name.items() if not a.mixed}
         rows |= {name: replace(rows[name], bits=FLOAT_BITS) for name in off & rows.keys()}
-        not_finite = dict(self._not_finite(accumulators))
+        not_finite = {name: a.not_finite(self._parts.images) for name, a in by_name.items()}
         made = {name for node in proto.graph.node for name in node.output}
         unseen = {} if seen is None else {n: seen.unseen.get(f) for n, f in names.items()}
-        unseen |= compared.unseen
+        unseen |= {**compared.unseen, **{name: a.mixed for name, a in by_name.items()}}
         unseen |= {name: NOT_QUANTIZED for name, file in names.items() if file not in made}
         unseen = {name: why for name, why in unseen.items() if name not in off}
         if known is not None:
-            same = digests.keys() - rows.keys()
-            rows |= {name: known.rows[name] for name in same}
+            same = digests.keys() - by_name.keys()
+            rows |= {name: known.rows[name] for name in same & known.rows.keys()}
+            unseen |= {name: known.unseen[name] for name in same & known.unseen.keys()}
             not_finite |= {name: known.not_finite[name] for name in same & known.not_finite.keys()}
-        return _Measured(
-            rows, digests, {n: why for n, why in unseen.items() if why}, not_finite, scores
-        )
+        return _Measured(rows, digests, _said(unseen), _said(not_finite), scores)
 
     def _run(
         self,
@@ -221,17 +223,6 @@ class SqnrReader:
         names = list(self._integer_names.values())
         return visible(proto, plain, names, int8_kernels=int8_kernels)
 
-    def _not_finite(self, accumulators: Sequence[Accumulator]) -> Iterator[tuple[str, str]]:
-        images = self._parts.images
-        for found in accumulators:
-            if found.first_not_finite is not None:
-                name, first = found.probe.pair.name, images.indices[found.first_not_finite]
-                yield (
-                    name,
-                    f"{name}: NaN or infinite in the {found.not_finite_in} network for "
-                    f"{found.not_finite_images} of {len(images)} images, first image {first}",
-                )
-
     def _facts(
         self, measured: _Measured, evaluation: Evaluation, float_scores: Sequence[Array]
     ) -> dict[str, Any]:
@@ -266,3 +257,7 @@ class SqnrReader:
             ),
             "provenance": evaluation.provenance,
         }
+
+
+def _said(reasons: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: why for name, why in reasons.items() if why}

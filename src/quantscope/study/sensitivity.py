@@ -89,8 +89,8 @@ def sensitivity(
         variants = _Variants(editor, targets.found, each, float_file, execution, int8_kernels)
         sweep = Sweep(images, size, threads, _WHAT[each], progress)
         swept[each] = _Swept(variants, sweep.scores(variants))
+        _check_finite(swept[each].scores[_FLOAT], float_file.path.name)
     first = swept[modes[0]]
-    _check_finite(first.scores[_FLOAT], float_file.path.name)
     judge = Judge(images, execution, first.scores[_FLOAT])
     bases = {each: judge.base(part.scores[_BASE]) for each, part in swept.items()}
     return Sensitivity(

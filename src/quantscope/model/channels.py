@@ -1,0 +1,43 @@
+"""Along which axis an activation has its channels."""
+
+from quantscope.model.network import Layer, Network, QuantTensor
+
+_ALONG_AXIS_1 = frozenset(
+    {
+        *("AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "GlobalAveragePool"),
+        *("GlobalMaxPool", "InstanceNormalization", "MaxPool"),
+    }
+)
+_ELEMENTWISE = frozenset(
+    {
+        *("Add", "Clip", "Div", "Elu", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Mul"),
+        *("PRelu", "Relu", "Sigmoid", "Sub", "Tanh"),
+    }
+)
+
+
+def channel_axis(network: Network, tensor: QuantTensor) -> int | None:
+    """None where it has none: fewer than two axes, an unknown shape, or images along it."""
+    shape, axis = tensor.shape, tensor.params.axis
+    if shape is None or len(shape) < 2:
+        return None
+    if axis is None:
+        axis = 1 if len(shape) != 3 or _is_along_1(network, tensor) else 2
+    batch = next((i.shape[0] for i in network.inputs if i.shape), None)
+    return None if isinstance(batch, str) and shape[axis] == batch else axis
+
+
+def _is_along_1(network: Network, tensor: QuantTensor) -> bool:
+    """Whether what makes its channels, or reads them, has them there; else they come last."""
+    layers = (_maker(network, tensor.producer), *map(network.layer, tensor.consumers))
+    return any(layer is not None and layer.op_type in _ALONG_AXIS_1 for layer in layers)
+
+
+def _maker(network: Network, name: str | None) -> Layer | None:
+    """Going back from there, the first layer that does more than change each value."""
+    while name is not None:
+        layer = network.layer(name)
+        if layer.op_type not in _ELEMENTWISE:
+            return layer
+        name = next((operand.source for operand in layer.activations if operand.source), None)
+    return None

@@ -1,0 +1,172 @@
+"""Where a tensor's images and channels lie, and which of its readings are one input."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import helper
+from test_compare_kinds import sqnr
+from tiny_qdq import TinyQdq, images_of
+
+from quantscope.run.compare import compare
+
+Array = np.ndarray[Any, Any]
+Quantize = Callable[..., str]
+
+RNG = np.random.default_rng(8)
+PICTURES = RNG.normal(0, 1, (8, 3, 4, 5)).astype(np.float32)
+
+
+def both(
+    folder: Path,
+    body: Callable[[TinyQdq, Quantize], str],
+    shape: tuple[int, ...] = (3, 4, 5),
+    batch: int | str = "N",
+) -> tuple[Path, Path]:
+    """The float and the quantized network; in the float one quantizing leaves a value as it is."""
+
+    def written(name: str, quantize: Callable[[TinyQdq], Quantize]) -> Path:
+        net = TinyQdq(shape, batch=batch)
+        return net.save(folder, body(net, quantize(net)), name)
+
+    return (
+        written("float.onnx", lambda _: lambda value, *_, **__: value),
+        written("quantized.onnx", lambda net: net.quantize),
+    )
+
+
+def values(path: Path, name: str, pictures: Array) -> Array:
+    """As onnxruntime computes them, graph optimizations off."""
+    model = onnx.load(path)
+    model.graph.output.append(helper.make_empty_tensor_value_info(name))
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ort.InferenceSession(model.SerializeToString(), options)
+    return np.asarray(session.run([name], {"x": pictures})[0])
+
+
+def turned(net: TinyQdq, quantize: Quantize) -> str:
+    """Between its layers the images are along the second axis."""
+    net.node("Transpose", [quantize("x", 0.05, 128)], "t", perm=[1, 0, 2, 3])
+    net.node("Sigmoid", ["t"], "s")
+    net.node("Transpose", [quantize("s", 1 / 255, 0)], "u", perm=[1, 0, 2, 3])
+    net.node("Flatten", ["u"], "y")
+    return quantize("y", 1 / 255, 0)
+
+
+@pytest.mark.parametrize("batch", [3, 7, 8])
+def test_images_along_another_axis_are_summed_and_are_no_channels(
+    batch: int, tmp_path: Path
+) -> None:
+    original, model = both(tmp_path, turned)
+    found = compare(model, images_of(PICTURES), float_model=original, batch=batch)["s.out"]
+    f, q = values(original, "s", PICTURES), values(model, "s_dq", PICTURES)
+    assert found.sqnr_db == pytest.approx(sqnr(f, q), abs=1e-3)
+    assert found.float_values is not None
+    assert found.float_values.mean == pytest.approx(float(f.mean()), rel=1e-5)
+    assert len(found.channels) == 1 and found.worst_channels == ()
+
+
+def test_what_fills_up_a_batch_never_counts(tmp_path: Path) -> None:
+    def merged(net: TinyQdq, quantize: Quantize) -> str:
+        net.constant("all", np.array([1, -1], np.int64))
+        net.constant("apart", np.array([3, -1], np.int64))
+        net.node("Reshape", [quantize("x", 0.05, 128), "all"], "m")
+        net.node("Sigmoid", ["m"], "s")
+        net.node("Reshape", [quantize("s", 1 / 255, 0), "apart"], "y")
+        return quantize("y", 1 / 255, 0)
+
+    original, model = both(tmp_path, merged, batch=3)
+    filled = compare(model, images_of(PICTURES), float_model=original)
+    assert [tensor.name for tensor in filled.activations] == ["x", "y.out"]
+    ((name, why),) = [(tensor.name, tensor.reason) for tensor in filled.unseen]
+    assert name == "s.out" and why.startswith("its first axis does not count images")
+    whole = compare(model, images_of(PICTURES[:6]), float_model=original)
+    assert [tensor.name for tensor in whole.activations] == ["x", "s.out", "y.out"]
+    assert whole["s.out"].sqnr_db == pytest.approx(whole["y.out"].sqnr_db, abs=1e-4)
+
+
+def test_channels_of_three_axes_are_those_of_the_convolution_around(tmp_path: Path) -> None:
+    weights = [RNG.normal(0, 0.4, shape).astype(np.float32) for shape in ((4, 3, 3), (5, 4, 8))]
+
+    def one_axis(net: TinyQdq, quantize: Quantize) -> str:
+        net.node("Conv", [quantize("x", 0.05, 128), net.constant("w", weights[0])], "c")
+        net.node("Relu", [quantize("c", 0.05, 128)], "r")
+        net.node("Conv", [quantize("r", 0.03, 0), net.constant("v", weights[1])], "d")
+        net.node("Flatten", [quantize("d", 0.05, 128)], "y")
+        return "y"
+
+    original, model = both(tmp_path, one_axis, shape=(3, 10))
+    pictures = RNG.normal(0, 1, (6, 3, 10)).astype(np.float32)
+    found = compare(model, images_of(pictures), float_model=original)
+    counts = {tensor.name: len(tensor.channels) for tensor in found.activations}
+    assert counts["x"] == 3 and counts["c.out"] == counts["r.out"] == 4 and counts["d.out"] == 5
+    f, q = values(original, "r", pictures), values(model, "r_dq", pictures)
+    expected = [sqnr(f[:, channel], q[:, channel]) for channel in range(4)]
+    np.testing.assert_allclose([c.sqnr_db for c in found["r.out"].channels], expected, atol=1e-3)
+
+
+def test_scales_along_a_middle_axis_are_those_of_its_channels(tmp_path: Path) -> None:
+    scales = (np.linspace(0.5, 2, 4) / 255).astype(np.float32)
+
+    def by_row(net: TinyQdq, quantize: Quantize) -> str:
+        net.node("Sigmoid", ["x"], "s")
+        value = "s"
+        if quantize("s", 1, 0) != "s":
+            del net.nodes[-2:]
+            inputs = net.constant("scales", scales), net.constant("zeros", np.zeros(4, np.uint8))
+            net.node("QuantizeLinear", ["s", *inputs], "s_rows", axis=2)
+            value = net.node("DequantizeLinear", ["s_rows", *inputs], "s_again", axis=2)
+        net.node("Neg", [value], "m")
+        net.node("Flatten", [quantize("m", 1 / 200, 255)], "y")
+        return "y"
+
+    original, model = both(tmp_path, by_row)
+    found = compare(model, images_of(PICTURES), float_model=original)["s.out"]
+    f, q = values(original, "s", PICTURES), values(model, "s_again", PICTURES)
+    expected = [sqnr(f[:, :, row], q[:, :, row]) for row in range(4)]
+    np.testing.assert_allclose([c.sqnr_db for c in found.channels], expected, atol=1e-3)
+    over = [float((f[:, :, row] > 255 * scales[row]).mean()) for row in range(4)]
+    assert over[0] > 0
+    np.testing.assert_allclose([c.clipped_high_fraction for c in found.channels], over)
+
+
+@pytest.mark.parametrize("join", ["Add", "Mul"])
+def test_a_tensor_that_is_dequantized_twice_is_one_input(join: str, tmp_path: Path) -> None:
+    def doubled(net: TinyQdq, quantize: Quantize) -> str:
+        net.node("Relu", [quantize("x", 0.05, 128)], "r")
+        one = other = quantize("r", 0.03, 0)
+        if one != "r":
+            other = net.node("DequantizeLinear", ["r_q", "r_scale", "r_zero"], "r_again")
+        net.node(join, [one, other], "j")
+        net.node("Flatten", [quantize("j", 0.08, 0)], "y")
+        return "y"
+
+    original, model = both(tmp_path, doubled)
+    sources = compare(model, images_of(PICTURES), float_model=original)["j.out"].sources
+    assert sources is not None and sources.inherited > 0.1
+    assert sources.inherited_by_input == {"r.out": sources.inherited}
+
+
+@pytest.mark.parametrize(
+    ("detail", "said"),
+    [
+        ("full", "m.out: over 1.8e+19, whose square is infinite, in the float network for 8 of 8"),
+        ("sqnr", "m.out: NaN, infinite or over 1.8e+19 in the float network for 8 of 8 images"),
+    ],
+)
+def test_finite_values_too_large_to_square_are_not_called_infinite(
+    detail: Any, said: str, tmp_path: Path
+) -> None:
+    def grown(net: TinyQdq, quantize: Quantize) -> str:
+        net.node("Mul", [quantize("x", 0.05, 128), net.constant("g", np.float32(1e20))], "m")
+        net.node("Flatten", [quantize("m", 0.05e20, 128)], "y")
+        return "y"
+
+    original, model = both(tmp_path, grown)
+    found = compare(model, images_of(PICTURES), float_model=original, detail=detail)
+    assert found.not_finite_from is not None and found.not_finite_from.startswith(said)
