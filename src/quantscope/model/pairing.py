@@ -158,11 +158,20 @@ def pair(
         quantized_model=quantized.path.name,
         quantized_digest=quantized.digest,
         pairs=tuple(each for each in found if isinstance(each, TensorPair)),
-        unpaired=tuple(each for each in found if isinstance(each, Unpaired)),
+        unpaired=(*(e for e in found if isinstance(e, Unpaired)), *_not_shown(quantized)),
         layers=tuple(_layer_pairs(alignment, paths)),
         inputs=tuple(inputs.items()),
         outputs=tuple(outputs.items()),
     )
+
+
+def _not_shown(network: Network) -> Iterator[Unpaired]:
+    """Quantizers that the reader could not take for one: layers there, and the notes say why."""
+    for layer in network.layers:
+        if layer.op_type == "QuantizeLinear":
+            start = f"{layer.outputs[0].name} is not shown as quantized: "
+            notes = (note[len(start) :] for note in network.notes if note.startswith(start))
+            yield Unpaired(layer.name, "activation", next(notes, "its parameters are not known"))
 
 
 def _parameter(

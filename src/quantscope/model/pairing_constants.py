@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quantscope.arithmetic.affine import dequantize, quantize
 from quantscope.errors import BadModelError
 from quantscope.model.network import Layer, Network, Operand
 from quantscope.model.onnx_file import load_onnx
@@ -60,8 +61,11 @@ class Constants:
             return stored if self._graph is None else self._laid_out(operand.name, stored)
         if self._graph is None:
             return None
-        before = operand.quant.float_name if operand.quant is not None else None
-        return self._laid_out(before or operand.name, None)
+        quant = operand.quant
+        if quant is None or quant.float_name is None:
+            return self._laid_out(operand.name, None)
+        given = self._laid_out(quant.float_name, None)
+        return None if given is None else dequantize(quantize(given, quant.params), quant.params)
 
     def _laid_out(self, name: str, stored: Array | None) -> Array | None:
         """A constant behind Transpose and Reshape; `stored` is what the chain starts from."""

@@ -17,6 +17,7 @@ from quantscope.model import Network, QuantTensor
 from quantscope.model.channels import channel_axis
 from quantscope.model.pairing import Pairing, TensorPair
 from quantscope.run.compare_merge import FLOAT, QUANTIZED, Canvas
+from quantscope.run.compare_results import ErrorSources
 from quantscope.run.compare_sources import Leaf, NoSourcesError, Pieces, Regions, pieces
 
 Detail = Literal["sqnr", "full"]
@@ -43,6 +44,8 @@ class Probe:
     rows: tuple[str, ...]
     leaves: tuple[str, ...]
     no_sources: str | None
+    known_sources: ErrorSources | None = None
+    """Where nothing is measured: a layer that only moves integers inherits all its error."""
 
 
 @dataclass(frozen=True)
@@ -198,8 +201,12 @@ class _Builder:
         rows = {"signal": probe.square(probe.f), "error": probe.square(probe.error)}
         leaves: tuple[str, ...] = ()
         no_sources: str | None = "only the SQNR was asked for"
+        known = probe.known_sources if self.detail == "full" else None
         if self.detail == "full":
             rows |= probe.statistics()
+        if known is not None:
+            no_sources = None
+        elif self.detail == "full":
             try:
                 found = probe.pieces()
                 rows |= probe.sources(found)
@@ -212,7 +219,7 @@ class _Builder:
         self.canvas.output(output)
         self.canvas.output(shape, TensorProto.INT64)
         return Probe(
-            pair, tensor, output, shape, probe.channels_last, tuple(rows), leaves, no_sources
+            pair, tensor, output, shape, probe.channels_last, tuple(rows), leaves, no_sources, known
         )
 
 
@@ -297,11 +304,17 @@ class _ProbeWriter:
         integers = renamed[self.quantizer.output[0]]
         return self.laid_out(self.builder._dequantize(integers, self.quantizer))
 
+    @property
+    def known_sources(self) -> ErrorSources | None:
+        own = {QUANTIZED + name for name in self.tensor.integer_names}
+        if own & set(self.quantizer.output):
+            return None
+        moved = self.tensor.follows
+        kernel = 0.0 if self.pair.name in self.builder.stated else None
+        return ErrorSources(1.0, 0.0, 0.0, 0.0, kernel, {moved: 1.0} if moved else {})
+
     def pieces(self) -> Pieces:
         builder = self.builder
-        own = {QUANTIZED + name for name in self.tensor.integer_names}
-        if not own & set(self.quantizer.output):
-            raise NoSourcesError("its layer only moves integers about: all its error is inherited")
         if self.low.ndim and self.low.size > 1:
             raise NoSourcesError("it has more than one scale")
         return pieces(
@@ -368,7 +381,10 @@ def _layout(network: Network, tensor: QuantTensor) -> _Layout:
 def _ends(params: QuantParams, *, channels_last: bool) -> tuple[np.ndarray, np.ndarray]:
     """The representable range, computed as DequantizeLinear does, so that its ends are inside."""
     scale = params.scale.astype(np.float32)
-    ends = [scale * (q - params.zero_point).astype(np.float32) for q in (params.qmin, params.qmax)]
+    with np.errstate(over="ignore"):  # a range may reach beyond float32
+        ends = [
+            scale * (q - params.zero_point).astype(np.float32) for q in (params.qmin, params.qmax)
+        ]
     if scale.ndim == 1:
         ends = [end if channels_last else end[:, None] for end in ends]
     low, high = np.minimum(*ends), np.maximum(*ends)

@@ -240,7 +240,9 @@ class Accumulator:
         return np.asarray(energy / step**2 / self.elements)
 
     def _sources(self, total: dict[str, float]) -> ErrorSources | None:
-        if "inherited" not in total or total["error"] == 0:
+        if total["error"] == 0 or self.probe.known_sources is not None:
+            return self.probe.known_sources if total["error"] else None
+        if "inherited" not in total:
             return None
         share = {name: value / total["error"] for name, value in total.items()}
         leaves = self.probe.leaves
