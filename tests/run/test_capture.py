@@ -139,11 +139,12 @@ def test_batches_do_not_show(quantized: Callable[..., Path]) -> None:
     np.testing.assert_array_equal(whole, parts)
 
 
-def pooled(folder: Path, *, batch: int | str, perm: list[int] | None = None) -> Path:
+def pooled(folder: Path, *, batch: int | str, turned: bool = False) -> Path:
     graph = TinyQdq((3, 4, 5), batch=batch)
     name = graph.quantize("x", 0.1, 3)
-    if perm:
-        name = graph.quantize(graph.node("Transpose", [name], "t", perm=perm), 0.1, 3)
+    if turned:
+        name = graph.quantize(graph.node("Transpose", [name], "t", perm=[1, 0, 2, 3]), 0.1, 3)
+        name = graph.node("Transpose", [name], "back", perm=[1, 0, 2, 3])
     graph.node("GlobalAveragePool", [name], "p")
     return graph.save(folder, graph.quantize("p", 0.1, 3))
 
@@ -156,11 +157,17 @@ def test_a_fixed_batch_is_filled_up_and_cut_again(tmp_path: Path) -> None:
     np.testing.assert_array_equal(fixed["p.out"].integers, free["p.out"].integers)
 
 
-def test_a_tensor_without_an_axis_of_images_is_refused(tmp_path: Path) -> None:
-    path = pooled(tmp_path, batch="N", perm=[1, 0, 2, 3])
-    images = images_of(np.zeros((2, 3, 4, 5), np.float32))
+def test_a_tensor_without_an_axis_of_images_leaves_the_others_seen(tmp_path: Path) -> None:
+    path = pooled(tmp_path, batch="N", turned=True)
+    images = images_of(np.ones((2, 3, 4, 5), np.float32))
+    found = capture(path, images, ["t", "x"])
+    assert list(found.tensors) == ["x"]
+    assert found.unseen == {
+        "t.out": "its first axis does not count images: its shape is [3, 2, 4, 5] for a batch of "
+        "2, so its values cannot be told apart by image"
+    }
     with pytest.raises(BadModelError, match="its first axis does not count images"):
-        capture(path, images, ["t"])
+        found["t.out"]
 
 
 def test_bad_requests_get_one_line(quantized: Callable[..., Path]) -> None:

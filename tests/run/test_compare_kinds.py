@@ -288,6 +288,34 @@ def test_weights_with_a_normalization_folded_in_are_compared_after_folding(tmp_p
     assert found["conv.out"].sources.total == pytest.approx(1, abs=1e-4)
 
 
+def test_a_constant_that_is_quantized_as_the_model_runs_has_its_rounding(tmp_path: Path) -> None:
+    """As onnxruntime leaves a bias behind a Reshape when nothing is folded beforehand."""
+    bias = RNG.normal(0, 0.7, 2).astype(np.float32)
+
+    def written(name: str, *, is_quantized: bool) -> Path:
+        net = TinyQdq((2, 5, 3))
+        value = net.quantize("x", 0.03, 128) if is_quantized else "x"
+        net.constant("bias", bias)
+        net.constant("shape", np.array([1, 2, 1, 1], np.int64))
+        added = net.node("Reshape", ["bias", "shape"], "b")
+        added = net.quantize(added, 0.02, 100) if is_quantized else added
+        net.node("Add", [value, added], "sum")
+        value = net.quantize("sum", 0.03, 128) if is_quantized else "sum"
+        return net.save(tmp_path, net.node("Flatten", [value], "y"), name)
+
+    model, original = (
+        written("q.onnx", is_quantized=True),
+        written("f.onnx", is_quantized=False),
+    )
+    found = compare(model, images_of(PICTURES), float_model=original)
+    (row,) = (tensor for tensor in found.tensors if tensor.role == "bias")
+    rounded = fake(bias, 0.02, 100)
+    assert not row.exact and row.sqnr_db == pytest.approx(sqnr(bias, rounded), abs=1e-3)
+    assert row.rmse_steps == pytest.approx(np.sqrt(((rounded - bias) ** 2).mean()) / 0.02, rel=1e-3)
+    assert row.quantized_values is not None
+    assert row.quantized_values.max == pytest.approx(float(rounded.max()))
+
+
 def test_a_session_of_thousands_of_nodes_opens_in_seconds() -> None:
     """As a comparison of a large network has; planned, its memory took onnxruntime minutes."""
     made = [onnx.helper.make_node("NonZero", ["x"], ["places"])]  # of a shape that nobody knows

@@ -1,6 +1,7 @@
 """A model's input, batch by batch."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -49,10 +50,33 @@ def input_pieces(
         yield part, count
 
 
-def of_images(name: str, value: Array, rows: int, count: int) -> Array:
-    if value.ndim == 0 or value.shape[0] != rows:
-        raise BadModelError(
-            f"{name} has shape {list(value.shape)} for {rows} images: its first axis does not "
-            f"count images, so its values cannot be told apart by image"
-        )
-    return value[:count]
+@dataclass
+class ImageParts:
+    """Arrays by name, a batch each, images along the first axis."""
+
+    unseen: dict[str, str] = field(default_factory=dict)
+    """Those that have no such axis, and what they have."""
+    _parts: dict[str, list[Array]] = field(default_factory=dict)
+
+    def add(self, name: str, value: Array, rows: int, count: int) -> None:
+        """Of a batch; only `count` of its `rows` images are not there to fill it up."""
+        if value.ndim == 0 or value.shape[0] != rows:
+            self.unseen[name] = (
+                f"its first axis does not count images: its shape is {list(value.shape)} for a "
+                f"batch of {rows}, so its values cannot be told apart by image"
+            )
+        else:
+            self._parts.setdefault(name, []).append(value[:count])
+
+    def joined(self) -> dict[str, Array]:
+        return {
+            name: np.concatenate(parts)
+            for name, parts in self._parts.items()
+            if name not in self.unseen
+        }
+
+    def outputs(self, model: str) -> dict[str, Array]:
+        """As `joined`, where all must have such an axis."""
+        for name, why in self.unseen.items():
+            raise BadModelError(f"{name}, an output of {model}, cannot be captured: {why}")
+        return self.joined()

@@ -23,7 +23,7 @@ from quantscope.errors import BadModelError
 from quantscope.model import QuantTensor, load_onnx, read_onnx
 from quantscope.model.onnx_graph import open_graph
 from quantscope.progress import Progress
-from quantscope.run.batches import input_batches, of_images
+from quantscope.run.batches import ImageParts, input_batches
 from quantscope.run.captured import Capture, Wanted, captured, find_wanted, stored_constants
 from quantscope.run.classifier import Classifier
 from quantscope.run.kernels import KernelMap, changed_layers, kernel_map
@@ -107,23 +107,22 @@ class _Reader:
         """The model's outputs, what could be read, and why the rest could not."""
         if kernels is None:
             values = self._run([w.file_name for w in wanted], outputs)
-            return *_split(values, wanted, outputs), {}
-        plain = self._run([], outputs)
+            return values.outputs, *values.split(wanted)
+        plain = self._run([], outputs).outputs
         found = dict(_of_outputs(wanted, plain))
         inner = [w for w in wanted if w.name not in found]
         together, _ = self._same(inner, outputs, plain, kernels)
         if together is not None:
-            outside, inside = _split(together, inner, outputs)
-            return outside, found | inside, {}
+            inside, unseen = together.split(inner)
+            return plain, found | inside, unseen
         # Together they disturb; alone each may not.
         reasons: dict[str, str] = {}
         for w in inner:
-            alone, unseen = self._same([w], outputs, plain, kernels)
-            if alone is None:
-                reasons[w.name] = unseen
-            else:
-                found[w.name] = alone[w.file_name]
-        return {name: plain[name] for name in outputs}, found, reasons
+            alone, why = self._same([w], outputs, plain, kernels)
+            inside, unseen = ({}, {w.name: why}) if alone is None else alone.split([w])
+            found |= inside
+            reasons |= unseen
+        return plain, found, reasons
 
     def _same(
         self,
@@ -131,7 +130,7 @@ class _Reader:
         outputs: Sequence[str],
         plain: Mapping[str, Array],
         plain_map: KernelMap,
-    ) -> tuple[dict[str, Array] | None, str]:
+    ) -> tuple["_Values | None", str]:
         """The values if reading them leaves the kernels and the outputs as they are, else why."""
         names = [w.file_name for w in wanted]
         looked_into = instrumented(self.proto, names)
@@ -140,11 +139,12 @@ class _Reader:
             layers = ", ".join(changed[:3]) + (" and more" if len(changed) > 3 else "")
             return None, f"looking at it changes the kernels that run ({layers})"
         values = self._run(names, outputs)
-        if not all(np.array_equal(values[name], plain[name], equal_nan=True) for name in outputs):
+        both = [(values.outputs[name], plain[name]) for name in outputs]
+        if not all(np.array_equal(*pair, equal_nan=True) for pair in both):
             return None, "looking at it changes the model's outputs"
         return values, ""
 
-    def _run(self, names: Sequence[str], outputs: Sequence[str]) -> dict[str, Array]:
+    def _run(self, names: Sequence[str], outputs: Sequence[str]) -> "_Values":
         asked = list(dict.fromkeys([*outputs, *names]))
         session = session_of(
             instrumented(self.proto, names),
@@ -153,7 +153,7 @@ class _Reader:
             threads=self.threads,
         )
         (feed,) = (value.name for value in session.get_inputs())
-        parts: dict[str, list[Array]] = {name: [] for name in asked}
+        ends, inner = ImageParts(), ImageParts()
         done = 0
         for rows, count in input_batches(self.classifier, self.images, self.batch):
             try:
@@ -162,10 +162,27 @@ class _Reader:
                 name = self.classifier.name
                 raise BadModelError(f"{name} failed while running: {reason_of(error)}") from None
             for name, value in zip(asked, values, strict=True):
-                parts[name].append(of_images(name, np.asarray(value), len(rows), count))
+                for parts, known in ((ends, outputs), (inner, names)):
+                    if name in known:
+                        parts.add(name, np.asarray(value), len(rows), count)
             done += count
             self.progress("Capturing", done, len(self.images))
-        return {name: np.concatenate(values) for name, values in parts.items()}
+        return _Values(ends.outputs(self.classifier.name), inner.joined(), inner.unseen)
+
+
+@dataclass(frozen=True)
+class _Values:
+    """By names in the file."""
+
+    outputs: dict[str, Array]
+    inner: Mapping[str, Array]
+    unseen: Mapping[str, str]
+
+    def split(self, wanted: Sequence[Wanted]) -> tuple[dict[str, Array], dict[str, str]]:
+        """By the wanted ones' names: those that could be read, and why the others could not."""
+        values = ((w.name, self.inner.get(w.file_name)) for w in wanted)
+        found = {name: value for name, value in values if value is not None}
+        return found, {w.name: self.unseen[w.file_name] for w in wanted if w.name not in found}
 
 
 def output_of(tensor: QuantTensor, outputs: Iterable[str]) -> str | None:
@@ -182,10 +199,3 @@ def _of_outputs(
         name = None if w.tensor is None else output_of(w.tensor, outputs)
         if w.tensor is not None and name is not None:
             yield w.name, quantize(outputs[name], w.tensor.params)
-
-
-def _split(
-    values: Mapping[str, Array], wanted: Sequence[Wanted], outputs: Sequence[str]
-) -> tuple[dict[str, Array], dict[str, Array]]:
-    found = {w.name: values[w.file_name] for w in wanted}
-    return {name: values[name] for name in outputs}, found

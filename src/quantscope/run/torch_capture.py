@@ -16,7 +16,7 @@ from quantscope.model.torch_program import load_torchscript
 from quantscope.model.torchscript_file import open_torchscript
 from quantscope.model.torchscript_reader import network_of
 from quantscope.progress import Progress
-from quantscope.run.batches import input_batches, of_images
+from quantscope.run.batches import ImageParts, input_batches
 from quantscope.run.captured import (
     Capture,
     CapturedTensor,
@@ -54,19 +54,6 @@ def capture_torch(
     return _of_archive(path, images, tensors, batch, progress)
 
 
-@dataclass
-class _Parts:
-    """Arrays by name, a batch each."""
-
-    by_name: dict[str, list[Array]] = field(default_factory=dict)
-
-    def add(self, name: str, value: Array, rows: int, count: int) -> None:
-        self.by_name.setdefault(name, []).append(of_images(name, value, rows, count))
-
-    def joined(self) -> dict[str, Array]:
-        return {name: np.concatenate(parts) for name, parts in self.by_name.items()}
-
-
 def _of_program(
     program: Program,
     images: ImageSet,
@@ -80,7 +67,7 @@ def _of_program(
     stored = stored_constants(wanted)
     read = {w.file_name: w for w in wanted.values() if w.name not in stored}
     outputs = [operand.name for operand in network.outputs]
-    parts, found = _Parts(), _Parts()
+    parts, found = ImageParts(), ImageParts()
     done = 0
     for rows, count in program.batches(images, batch):
 
@@ -99,7 +86,13 @@ def _of_program(
         progress("Capturing", done, len(images))
     kept = {read[n].name: captured(read[n], value) for n, value in found.joined().items()} | stored
     return _capture(
-        network, program.classifier, images, wanted, kept=kept, unseen={}, outputs=parts.joined()
+        network,
+        program.classifier,
+        images,
+        wanted,
+        kept=kept,
+        unseen={read[name].name: why for name, why in found.unseen.items()},
+        outputs=parts.outputs(program.name),
     )
 
 
@@ -118,7 +111,7 @@ def _of_archive(
     wanted = find_wanted(network, tensors, names.__contains__)
     stored = stored_constants(wanted)
     reader = _ArchiveReader({w.file_name: w for w in wanted.values() if w.name not in stored})
-    outputs = _Parts()
+    outputs = ImageParts()
     output = network.outputs[0].name if network.outputs else "output"
     done = 0
     for rows, count in input_batches(classifier, images, batch):
@@ -135,7 +128,7 @@ def _of_archive(
         wanted,
         kept=kept | stored,
         unseen=unseen,
-        outputs=outputs.joined(),
+        outputs=outputs.outputs(path.name),
     )
 
 
@@ -144,8 +137,8 @@ class _ArchiveReader:
     """`wanted` by the reader's names of values."""
 
     wanted: Mapping[str, Wanted]
-    integers: _Parts = field(default_factory=_Parts)
-    values: _Parts = field(default_factory=_Parts)
+    integers: ImageParts = field(default_factory=ImageParts)
+    values: ImageParts = field(default_factory=ImageParts)
     params: dict[str, QuantParams] = field(default_factory=dict)
     """As the tensors themselves have them: the graph does not say what inner modules give."""
     stuck: str | None = None
@@ -191,7 +184,7 @@ class _ArchiveReader:
         found, unseen = {}, {}
         for name, w in self.wanted.items():
             if name not in values or (w.tensor is not None and name not in integers):
-                unseen[w.name] = why
+                unseen[w.name] = self.values.unseen.get(name, why)
                 continue
             params, own = self.params.get(name), integers.get(name)
             found[w.name] = CapturedTensor(w.name, w.layer, params, own, values[name])
