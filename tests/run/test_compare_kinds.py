@@ -1,6 +1,7 @@
 """Networks that the usual quantizer does not make: joins of three, scales by channel, float16."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tiny_qdq import TinyQdq, images_of
 
+from quantscope.data import load_sample
 from quantscope.errors import BadModelError
 from quantscope.run.capture import capture
 from quantscope.run.compare import compare
-from quantscope.run.compare_results import Comparison
+from quantscope.run.compare_results import Comparison, ErrorSources
 from quantscope.run.sessions import session_of
 
 Array = np.ndarray[Any, Any]
@@ -314,6 +316,30 @@ def test_a_constant_that_is_quantized_as_the_model_runs_has_its_rounding(tmp_pat
     assert row.rmse_steps == pytest.approx(np.sqrt(((rounded - bias) ** 2).mean()) / 0.02, rel=1e-3)
     assert row.quantized_values is not None
     assert row.quantized_values.max == pytest.approx(float(rounded.max()))
+
+
+def test_a_layer_that_only_moves_integers_inherits_all(quantized: Callable[..., Path]) -> None:
+    path = quantized(activations="uint8", format="qoperator")
+    for execution, kernel in (("reference", None), ("runtime", 0.0)):
+        found = compare(path, load_sample().take(4), execution=execution)["flatten.out"]  # type: ignore[arg-type]
+        assert found.sources == ErrorSources(1.0, 0.0, 0.0, 0.0, kernel, {"pool.out": 1.0})
+        assert found.no_sources is None
+
+
+def test_a_quantizer_that_cannot_be_read_is_listed(tmp_path: Path) -> None:
+    nets = [TinyQdq((2, 5, 3)) for _ in range(2)]
+    values = [nets[0].quantize("x", 1e-42, 0), "x"]  # too small to divide by
+    for net, value in zip(nets, values, strict=True):
+        net.node("Relu", [value], "r")
+    values = [nets[0].quantize("r", 0.02, 0), "r"]
+    model, original = (
+        net.save(tmp_path, net.node("Flatten", [value], "y"), f"{at}.onnx")
+        for at, (net, value) in enumerate(zip(nets, values, strict=True))
+    )
+    found = compare(model, images_of(PICTURES), float_model=original)
+    assert [tensor.name for tensor in found.activations] == ["r.out"]
+    (missing,) = found.unpaired
+    assert missing.name == "x_q" and "denormal" in missing.reason
 
 
 def test_a_session_of_thousands_of_nodes_opens_in_seconds() -> None:

@@ -309,9 +309,11 @@ class _ProbeWriter:
         own = {QUANTIZED + name for name in self.tensor.integer_names}
         if own & set(self.quantizer.output):
             return None
-        moved = self.tensor.follows
+        region = self.builder.quants.before(next(iter(own)), self.builder.leaves.keys() - own)
+        moved = {self.builder.leaves[n].tensor for n in region.leaves if n in self.builder.leaves}
         kernel = 0.0 if self.pair.name in self.builder.stated else None
-        return ErrorSources(1.0, 0.0, 0.0, 0.0, kernel, {moved: 1.0} if moved else {})
+        by_input = dict.fromkeys(moved, 1.0) if len(moved) == 1 else {}
+        return ErrorSources(1.0, 0.0, 0.0, 0.0, kernel, by_input)
 
     def pieces(self) -> Pieces:
         builder = self.builder
