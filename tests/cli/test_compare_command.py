@@ -31,7 +31,9 @@ def refused(*words: object) -> str:
     return text
 
 
-def tiny(folder: Path, name: str, *, quantize: bool, factor: float = 1.0) -> Path:
+def tiny(
+    folder: Path, name: str, *, quantize: bool, factor: float = 1.0, end: str = "GlobalAveragePool"
+) -> Path:
     """x -> times `factor` -> average: a network of another shape than ResNet8."""
     constants = [numpy_helper.from_array(np.float32(factor), "factor")]
     nodes = []
@@ -47,7 +49,7 @@ def tiny(folder: Path, name: str, *, quantize: bool, factor: float = 1.0) -> Pat
         return f"{value}_d"
 
     nodes.append(helper.make_node("Mul", [through("x"), "factor"], ["grown"], name="grown"))
-    nodes.append(helper.make_node("GlobalAveragePool", [through("grown")], ["mean"], name="mean"))
+    nodes.append(helper.make_node(end, [through("grown")], ["mean"], name="mean"))
     graph = helper.make_graph(
         nodes,
         "tiny",
@@ -63,6 +65,23 @@ def tiny(folder: Path, name: str, *, quantize: bool, factor: float = 1.0) -> Pat
 def images(folder: Path, values: Any, name: str = "images.npz") -> Path:
     np.savez(folder / name, images=values, labels=np.zeros(len(values), np.int64))
     return folder / name
+
+
+def test_a_network_that_is_no_classifier_has_no_classes(tmp_path: Path) -> None:
+    model, original = (
+        tiny(tmp_path, f"{is_quantized}.onnx", quantize=is_quantized, end="Relu")
+        for is_quantized in (True, False)
+    )
+    data = images(tmp_path, np.random.default_rng(0).normal(0, 1, (3, 3, 4, 4)).astype("float32"))
+    words = model, "--float", original, "--data", data
+    why = "the output has shape [3, 3, 4, 4] for 3 images, not [images, classes]"
+    assert f"no classes to compare: {why}" in run(*words)
+    found = json.loads(run(*words, "--json"))
+    assert found["output"] is None and found["no_output"] == why
+    assert [t["name"] for t in found["tensors"] if t["role"] == "activation"] == ["x", "grown.out"]
+    run(*words, "--html", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert why in page and "same class" not in page
 
 
 def test_json_has_the_promised_keys_and_nothing_else_is_printed() -> None:

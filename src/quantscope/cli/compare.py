@@ -136,13 +136,7 @@ def lines(result: "Comparison", width: int | None = None) -> Iterator[str]:
         f"{result.model} against {result.float_model}, {result.execution} execution, "
         f"{result.images:,} images of {result.data}"
     )
-    output = result.output
-    kl = "not finite" if output.kl_nats is None else f"{output.kl_nats:.3g} nats"
-    yield (
-        f"same class for {output.class_agreement:.2%}, {len(output.changed)} changed "
-        f"({len(output.gained)} now right, {len(output.lost)} now wrong); "
-        f"KL of the {output.kl_of} {kl}"
-    )
+    yield _agreement(result)
     for title, table in _tables(result):
         yield ""
         yield title
@@ -158,6 +152,18 @@ def lines(result: "Comparison", width: int | None = None) -> Iterator[str]:
         yield normal
     yield "what stands out" if found else "nothing stands out"
     yield from (f"  {printable(sentence)}" for sentence in found)
+
+
+def _agreement(result: "Comparison") -> str:
+    output = result.output
+    if output is None:
+        return f"no classes to compare: {result.no_output}"
+    kl = "not finite" if output.kl_nats is None else f"{output.kl_nats:.3g} nats"
+    return (
+        f"same class for {output.class_agreement:.2%}, {len(output.changed)} changed "
+        f"({len(output.gained)} now right, {len(output.lost)} now wrong); "
+        f"KL of the {output.kl_of} {kl}"
+    )
 
 
 def _tables(result: "Comparison") -> Iterator[tuple[str, "TextTable"]]:

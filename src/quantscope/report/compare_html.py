@@ -138,21 +138,25 @@ def _cards(comparison: Comparison, accuracy: PairedDelta | None) -> Iterator[str
             f"{100 * accuracy.second.accuracy:.2f} → {100 * accuracy.first.accuracy:.2f} %",
             f"{signed(100 * accuracy.delta, '+.2f')} points [{low}, {high}]",
         )
-    yield _card(
-        "put into the same class",
-        f"{100 * output.class_agreement:.2f} %",
-        f"{len(output.changed):,} changed: {len(output.gained):,} now right, "
-        f"{len(output.lost):,} now wrong",
-    )
+    if output is not None:
+        yield _card(
+            "put into the same class",
+            f"{100 * output.class_agreement:.2f} %",
+            f"{len(output.changed):,} changed: {len(output.gained):,} now right, "
+            f"{len(output.lost):,} now wrong",
+        )
     if comparison.activations:
         last = comparison.activations[-1]
         shown = "exact" if last.exact else number(last.sqnr_db, ".1f", " dB")
         yield _card(f"SQNR of {printable(last.name)}", shown, "the last tensor that was compared")
-    yield _card(
-        "KL of the outputs, float to quantized",
-        "not finite" if output.kl_nats is None else f"{output.kl_nats:.3g} nats",
-        f"mean over images, of the {output.kl_of}",
-    )
+    if output is None:
+        yield _card("classes", "none", str(comparison.no_output))
+    else:
+        yield _card(
+            "KL of the outputs, float to quantized",
+            "not finite" if output.kl_nats is None else f"{output.kl_nats:.3g} nats",
+            f"mean over images, of the {output.kl_of}",
+        )
 
 
 def _card(name: str, value: str, more: str) -> str:

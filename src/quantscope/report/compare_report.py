@@ -54,7 +54,11 @@ def comparison_report(
         comparison,
         network=network,
         pairing=pairing,
-        accuracy=_accuracy(network.path, original, images, settings),
+        accuracy=(
+            None
+            if comparison.output is None
+            else _accuracy(network.path, original, images, settings)
+        ),
         other_network=networks[1] if versions is not None else None,
         versions=versions,
         histograms=values,

@@ -62,13 +62,15 @@ def side_by_side_tables(result: SideBySide) -> Iterator[TextTable]:
 
 
 def _heading(comparison: Comparison) -> str:
-    output = comparison.output
-    kl = "not finite" if output.kl_nats is None else f"{output.kl_nats:.3g} nats"
-    return (
+    heading = (
         f"{comparison.model} against {comparison.float_model}, {comparison.execution} execution, "
-        f"{comparison.images:,} images of {comparison.data}: same class for "
-        f"{output.class_agreement:.2%}, KL of the {output.kl_of} {kl}"
+        f"{comparison.images:,} images of {comparison.data}"
     )
+    output = comparison.output
+    if output is None:
+        return f"{heading}; no classes to compare: {comparison.no_output}"
+    kl = "not finite" if output.kl_nats is None else f"{output.kl_nats:.3g} nats"
+    return f"{heading}: same class for {output.class_agreement:.2%}, KL of the {output.kl_of} {kl}"
 
 
 def _row(row: MatchedTensors, errors: int) -> tuple[str, ...]:

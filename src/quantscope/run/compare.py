@@ -158,6 +158,7 @@ def compare(
             **({probe.pair.name: disturbed for probe in graph.probes} if disturbed else {}),
         },
         output=scores.finish(),
+        no_output=scores.no_classes,
         execution=execution,
         provenance={
             **classifier.provenance,

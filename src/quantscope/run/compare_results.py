@@ -191,10 +191,12 @@ class Comparison:
     tensors: tuple[TensorComparison, ...]
     unpaired: tuple[Uncompared, ...]
     unseen: tuple[Uncompared, ...]
-    output: OutputAgreement
+    output: OutputAgreement | None
     not_finite_from: str | None
     provenance: Mapping[str, str]
     made_from: str | None = field(default=None, kw_only=True)
+    no_output: str | None = field(default=None, kw_only=True)
+    """Why there is no agreement of classes: the models are no classifiers."""
 
     def __getitem__(self, name: str) -> TensorComparison:
         found = next((tensor for tensor in self.tensors if tensor.name == name), None)
@@ -225,7 +227,8 @@ class Comparison:
             "tensors": [tensor.to_dict() for tensor in self.tensors],
             "unpaired": [asdict(tensor) for tensor in self.unpaired],
             "unseen": [asdict(tensor) for tensor in self.unseen],
-            "output": self.output.to_dict(),
+            "output": None if self.output is None else self.output.to_dict(),
+            "no_output": self.no_output,
             "not_finite_from": self.not_finite_from,
             "usual": usual(self),
             "reading": list(reading(self)),

@@ -25,10 +25,20 @@ class ScoreKeeper:
         self.model = model
         self.classes: list[tuple[Array, Array]] = []
         self.divergence: float = 0.0
+        self.no_classes: str | None = None
+        """Why there are none: the model is no classifier."""
 
     def add(self, float_scores: Array, quantized_scores: Array) -> None:
-        """One row for each image; what lies behind the first axis is taken as one row."""
-        rows = [s.reshape(len(s), -1).astype(np.float64) for s in (float_scores, quantized_scores)]
+        """One row for each image."""
+        pair = float_scores, quantized_scores
+        odd = next((s for s in pair if s.ndim < 2 or s[0].size != s.shape[1]), None)
+        if odd is not None:
+            self.no_classes = (
+                f"the output has shape {[*odd.shape]} for {len(odd)} images, not [images, classes]"
+            )
+        if self.no_classes is not None:
+            return
+        rows = [s.reshape(len(s), -1).astype(np.float64) for s in pair]
         if not self.classes:
             check_labels(self.images, rows[1].shape[1], self.model)
         self.classes.append((rows[0].argmax(axis=1), rows[1].argmax(axis=1)))
@@ -43,7 +53,9 @@ class ScoreKeeper:
         shifted = scores - scores.max(axis=1, keepdims=True)
         return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
 
-    def finish(self) -> OutputAgreement:
+    def finish(self) -> OutputAgreement | None:
+        if self.no_classes is not None:
+            return None
         f = np.concatenate([one for one, _ in self.classes])
         q = np.concatenate([other for _, other in self.classes])
         labels, indices = self.images.labels, self.images.indices

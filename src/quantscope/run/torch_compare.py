@@ -119,6 +119,7 @@ def compare_paired(
         constants=constants,
         unseen=programs.unseen,
         output=scores.finish(),
+        no_output=scores.no_classes,
         execution="reference",
         provenance=quantized.classifier.provenance,
     )
