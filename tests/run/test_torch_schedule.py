@@ -1,16 +1,13 @@
 """A value is written over only where nobody else can see it: held against the files' own order."""
 
-from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-import torch.ao.quantization.fx._decomposed
 import torch.nn.functional as F
 from tiny_qdq import images_of
-from torch import Tensor, nn
-from torch_nets import save
+from torch import Tensor
+from torch_bodies import PICTURES, Body, Net, assert_is_eager, eager, saved
 
 from quantscope.errors import BadModelError
 from quantscope.run.compare import compare
@@ -20,35 +17,6 @@ from quantscope.run.torch_pairs import PairedPrograms
 from quantscope.run.torch_programs import opened_program
 from quantscope.run.torch_quantizers import _in_floats
 from quantscope.run.torch_schedule import LEAST_SCALE
-
-PICTURES = np.random.default_rng(2).normal(0, 1, (7, 3, 5, 7)).astype(np.float32)
-Body = Callable[["Net", Tensor], Tensor]
-
-
-class Net(nn.Module):
-    """A body between a quantized input and a head; without quantizers it is the float network."""
-
-    def __init__(self, body: Body, *, is_quantized: bool) -> None:
-        super().__init__()
-        made = torch.Generator().manual_seed(1)
-        self.body, self.is_quantized = body, is_quantized
-        self.conv = nn.Parameter(torch.randn(4, 3, 3, 3, generator=made) * 0.4)
-        self.offset = nn.Parameter(torch.randn(1, 4, 1, 1, generator=made))
-        self.head = nn.Parameter(torch.randn(3, 4, generator=made) * 0.4)
-
-    def quantized(self, value: Tensor, scale: float, zero_point: int, least: int = 0) -> Tensor:
-        if not self.is_quantized:
-            return value.float()
-        ops = torch.ops.quantized_decomposed
-        params = scale, zero_point, least, 255, torch.uint8
-        integers = ops.quantize_per_tensor(value, *params)
-        found: Tensor = ops.dequantize_per_tensor(integers, *params)
-        return found
-
-    def forward(self, x: Tensor) -> Tensor:
-        value = F.conv2d(self.quantized(x, 0.03, 100), self.conv, padding=1)
-        pooled = F.adaptive_avg_pool2d(self.body(self, value), 1)
-        return self.quantized(F.linear(torch.flatten(pooled, 1), self.head), 0.03, 120)
 
 
 def shared(net: Net, v: Tensor) -> Tensor:
@@ -142,8 +110,7 @@ BODIES = [
 def test_numbers_are_those_of_the_files_own_order(
     body: Body, detail: Detail, tmp_path: Path
 ) -> None:
-    original = save(Net(body, is_quantized=False), tmp_path / "float.pt2")
-    model = save(Net(body, is_quantized=True), tmp_path / "quantized.pt2")
+    model, original = saved(body, tmp_path)
     with opened_program(original) as floats, opened_program(model) as quantized:
         pairing = fitting_pairing(floats, quantized)
         programs = PairedPrograms(floats, quantized, pairing, detail=detail)
@@ -152,6 +119,7 @@ def test_numbers_are_those_of_the_files_own_order(
         programs._as_stated = True
         stated = compare_paired(programs, images_of(PICTURES))
     assert found.tensors == stated.tensors
+    assert_is_eager(found, model, eager(body))
     assert len(found.activations) > 2
     if detail == "sqnr":
         assert any(action.overwrites for action in programs._actions)
@@ -169,8 +137,7 @@ def quantized_twice(net: Net, v: Tensor) -> Tensor:
 
 def test_a_value_that_is_quantized_twice_is_inherited_from_each(tmp_path: Path) -> None:
     """No weight is quantized here, so none can be to blame."""
-    original = save(Net(quantized_twice, is_quantized=False), tmp_path / "float.pt2")
-    model = save(Net(quantized_twice, is_quantized=True), tmp_path / "quantized.pt2")
+    model, original = saved(quantized_twice, tmp_path)
     found = compare(model, images_of(PICTURES), float_model=original)
     scaled = [t.sources for t in found.activations if "mul" in t.name]
     assert len(scaled) == 2
@@ -180,8 +147,7 @@ def test_a_value_that_is_quantized_twice_is_inherited_from_each(tmp_path: Path) 
 
 
 def test_a_program_that_fails_is_named(tmp_path: Path) -> None:
-    original = save(Net(in_line, is_quantized=False), tmp_path / "float.pt2")
-    model = save(Net(in_line, is_quantized=True), tmp_path / "quantized.pt2")
+    model, original = saved(in_line, tmp_path)
     with opened_program(original) as floats, opened_program(model) as quantized:
         pairing = fitting_pairing(floats, quantized)
         for side in ("floats", "quantized"):
