@@ -10,6 +10,7 @@ from torch import Tensor
 from torch_bodies import PICTURES, Body, Net, assert_is_eager, eager, saved
 
 from quantscope.errors import BadModelError
+from quantscope.model.reader import read_network
 from quantscope.run.compare import compare
 from quantscope.run.compare_graph import Detail
 from quantscope.run.torch_compare import compare_paired, fitting_pairing
@@ -144,6 +145,24 @@ def test_a_value_that_is_quantized_twice_is_inherited_from_each(tmp_path: Path) 
     for sources in scaled:
         assert sources is not None and sources.weights == 0
         assert sources.inherited == pytest.approx(1 - sources.rounding - sources.clipping)
+
+
+def narrowed(net: Net, v: Tensor) -> Tensor:
+    """Twice by one scale and zero-point, once with fewer integers."""
+    v = torch.relu(v)
+    both = net.quantized(v, 0.05, 0) + net.quantized(v, 0.05, 0, most=20)
+    return net.quantized(both, 0.1, 0)
+
+
+def test_quantizers_of_one_value_with_other_limits_are_two(tmp_path: Path) -> None:
+    """Of the first image nothing is clipped, so its scores don't tell the two apart."""
+    pictures = PICTURES.copy()
+    pictures[0] *= 0.05
+    model, original = saved(narrowed, tmp_path)
+    found = compare(model, images_of(pictures), float_model=original)
+    assert_is_eager(found, model, eager(narrowed, pictures))
+    assert len(found.activations) == 5 and found.unseen == found.unpaired == ()
+    assert read_network(model).notes[1:] == ("Only 0..20 of uint8 are used for relu.out_2",)
 
 
 def test_a_program_that_fails_is_named(tmp_path: Path) -> None:

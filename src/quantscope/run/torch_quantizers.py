@@ -161,9 +161,9 @@ def _ends(tensor: QuantTensor, node: "Node | None") -> tuple[float, float]:
 def _is_only_dequantized(
     tensor: QuantTensor, made_by: "Sequence[Node]", outputs: Sequence[str]
 ) -> bool:
-    """By operators with the same scale, zero-point and limits."""
+    """By operators with the same scale, zero-point and limits, which all that make it have."""
     for node in made_by:
-        if not is_quantize(node) or node.name in outputs:
+        if not is_quantize(node) or node.name in outputs or node.args[1:] != made_by[0].args[1:]:
             return False
         for user in node.users:
             if user.name not in tensor.dequantized_names or user.args[1:] != node.args[1:]:
