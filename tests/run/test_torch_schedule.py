@@ -1,7 +1,9 @@
 """A value is written over only where nobody else can see it: held against the files' own order."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -15,6 +17,7 @@ from quantscope.run.compare import compare
 from quantscope.run.compare_graph import Detail
 from quantscope.run.torch_compare import compare_paired, fitting_pairing
 from quantscope.run.torch_pairs import PairedPrograms
+from quantscope.run.torch_probes import Scratch
 from quantscope.run.torch_programs import opened_program
 from quantscope.run.torch_quantizers import _in_floats
 from quantscope.run.torch_schedule import LEAST_SCALE
@@ -163,6 +166,39 @@ def test_quantizers_of_one_value_with_other_limits_are_two(tmp_path: Path) -> No
     assert_is_eager(found, model, eager(narrowed, pictures))
     assert len(found.activations) == 5 and found.unseen == found.unpaired == ()
     assert read_network(model).notes[1:] == ("Only 0..20 of uint8 are used for relu.out_2",)
+
+
+def flattened(net: Net, v: Tensor) -> Tensor:
+    """The float network does a ReLU, which the quantizer does here, and has another shape."""
+    if net.is_quantized:
+        return net.quantized(torch.flatten(v, 1), 0.02, 0).view(-1, 4, 5, 7)
+    return net.quantized(torch.relu(v), 0.02, 0)
+
+
+def one_channel_flattened(net: Net, v: Tensor) -> Tensor:
+    v = v.mean(1, keepdim=True)
+    if net.is_quantized:
+        some = net.quantized(torch.flatten(v, 1), 0.02, 128).view(-1, 1, 5, 7)
+    else:
+        some = net.quantized(v, 0.02, 128)
+    return net.quantized(some.expand(-1, 4, 5, 7) * net.offset, 0.02, 128)
+
+
+@pytest.mark.parametrize("body", [flattened, one_channel_flattened])
+def test_sources_of_what_has_another_shape_in_the_float_network(body: Body, tmp_path: Path) -> None:
+    model, original = saved(body, tmp_path)
+    found = compare(model, images_of(PICTURES), float_model=original, batch=3)
+    expected = eager(body)
+    if body is flattened:  # the ReLU is no part of the clipping
+        expected[1] = replace(expected[1], b=np.maximum(expected[1].b, 0))
+    assert_is_eager(found, model, expected)
+    assert all(tensor.sources is not None for tensor in found.activations)
+    assert len(found.activations) == len(expected)
+
+
+def test_values_of_two_shapes_have_no_difference() -> None:
+    with pytest.raises(ValueError, match=r"^\(3, 1, 5\) and \(3, 4, 5\) have no difference$"):
+        Scratch().difference("error", torch.zeros(3, 1, 5), torch.zeros(3, 4, 5))
 
 
 def test_a_program_that_fails_is_named(tmp_path: Path) -> None:

@@ -79,9 +79,11 @@ class Scratch:
         self._views: dict[tuple[str, torch.Size], torch.Tensor] = {}
 
     def difference(self, use: str, one: "torch.Tensor", other: "torch.Tensor") -> "torch.Tensor":
-        """one - other, until the next one of the same `use`."""
+        """one - other, until the next one of the same `use`; nothing is broadcast."""
         import torch
 
+        if one.shape != other.shape:
+            raise ValueError(f"{tuple(one.shape)} and {tuple(other.shape)} have no difference")
         view = self._views.get((use, one.shape))
         if view is None:
             view = self._views[use, one.shape] = self._view(use, one)
@@ -105,10 +107,15 @@ class Measurement:
         self.axis = probe.axis if detail == "full" else None
         q = variants.quantized[probe.value]
         value = variants.floats[probe.pair.float_name]
-        self.float_value = value.reshape(q.shape) if value.shape != q.shape else value
+        self.shape = q.shape
+        self.float_value = self.as_quantized(value)
         self.q, self.f = self.laid_out(q), self.laid_out(self.float_value)
         self.scratch = scratch
         self.error = scratch.difference("error", self.q, self.f)
+
+    def as_quantized(self, value: "torch.Tensor") -> "torch.Tensor":
+        """A value of the float network, which may have another shape."""
+        return value if value.shape == self.shape else value.reshape(self.shape)
 
     def laid_out(self, value: "torch.Tensor") -> "torch.Tensor":
         value = value.float()
@@ -156,7 +163,7 @@ class Measurement:
         weighted = variants.weighted(pieces, before)
         inherited = variants.inherited(pieces, weighted)
         b = self.laid_out(weighted)
-        a = b if inherited is weighted else self.laid_out(inherited)
+        a = b if inherited is weighted else self.laid_out(self.as_quantized(inherited))
         c = _clipped(b, quantizer.low, quantizer.high)
         rows = {
             "rounding": self._dot(self.q, c),
@@ -165,7 +172,7 @@ class Measurement:
         }
         if a is not b:
             rows["weights"] = self._dot(b, a)
-        steps = [self.laid_out(step) for step in variants.one_by_one(pieces)]
+        steps = [self.laid_out(self.as_quantized(step)) for step in variants.one_by_one(pieces)]
         if len(steps) == 2 and len(pieces.inputs) == 2:
             rows["first_minus_second"] = self._dot(steps[0], steps[1])
         elif steps:
