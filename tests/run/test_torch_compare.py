@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch_bodies
 from comparison_nets import (
     QUANTIZERS,
     Residual,
@@ -21,6 +22,7 @@ from comparison_nets import (
 )
 from tiny_qdq import images_of
 from torch import Tensor, nn
+from torch_bodies import SCALES, Net, eager, saved
 from torch_nets import NAMES, FloatNet, QuantizedNet, save
 
 from quantscope.data import load_sample
@@ -291,6 +293,40 @@ def test_unusual_quantizers_are_compared_or_listed(tmp_path: Path) -> None:
         f = [t.values.reshape(q.shape) for t in floats.tensors.values() if t.values.size == q.size]
         assert any(tensor.sqnr_db == pytest.approx(sqnr(each, q), abs=0.01) for each in f)
         assert tensor.sources is not None or tensor.no_sources
+
+
+def scales_by_channel(net: Net, v: Tensor) -> Tensor:
+    """All integers of the type along the channels, fewer of them along the rows."""
+    v = net.by_channel(v, most=255)
+    rows = net.by_channel(v[:, :, :4], axis=2, most=160)
+    return net.quantized(net.by_channel(rows.permute(0, 2, 3, 1), axis=-1) * 2, 0.1, 128)
+
+
+def test_clipping_is_that_of_each_channels_range(tmp_path: Path) -> None:
+    model, original = saved(scales_by_channel, tmp_path)
+    found = compare(model, images_of(torch_bodies.PICTURES), float_model=original, batch=3)
+    by_channel = [t for t in found.activations if not t.name.startswith(("x", "linear", "mul"))]
+    expected = [each for each in eager(scales_by_channel) if each.low.size > 1]
+    assert len(by_channel) == len(expected) == 3
+    for tensor, axis, truth in zip(by_channel, (1, 2, 3), expected, strict=True):
+        f, low, high = truth.f, truth.low, truth.high
+        others = tuple(at for at in range(4) if at != axis)
+        assert tensor.sqnr_db == pytest.approx(sqnr(f, truth.q), abs=2e-3)
+        assert tensor.clipped_high_fraction == pytest.approx((f > high * (1 + 1e-6)).mean())
+        assert tensor.clipped_low_fraction == pytest.approx((f < low * (1 + 1e-6)).mean())
+        assert tensor.clipped_high_fraction > 0.01 and tensor.clipped_low_fraction > 0.01
+        channels = tensor.channels
+        np.testing.assert_allclose(
+            [c.clipped_high_fraction for c in channels], (f > high * (1 + 1e-6)).mean(others)
+        )
+        over = (f.max(others) - high.ravel()) / SCALES
+        assert tensor.beyond_high_steps == pytest.approx(over.max(), rel=1e-4)
+        under = (low.ravel() - f.min(others)) / SCALES
+        assert tensor.beyond_low_steps == pytest.approx(under.max(), rel=1e-4)
+        inside = np.clip(f, low, high)
+        used = np.ptp(inside, axis=others) / (high - low).ravel()
+        np.testing.assert_allclose([c.used_share_of_range for c in channels], used, rtol=1e-5)
+        assert tensor.used_share_of_range is None
 
 
 def test_models_that_do_not_belong_together_are_refused(

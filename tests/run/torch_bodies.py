@@ -20,6 +20,8 @@ from quantscope.run.compare_results import Comparison
 Array = np.ndarray[Any, Any]
 Body = Callable[["Net", Tensor], Tensor]
 PICTURES = np.random.default_rng(2).normal(0, 1, (7, 3, 5, 7)).astype(np.float32)
+SCALES = np.array([0.01, 0.03, 0.05, 0.08], np.float32)
+ZEROS = np.array([128, 100, 150, 0])
 
 
 class Net(nn.Module):
@@ -35,8 +37,8 @@ class Net(nn.Module):
         self.conv = nn.Parameter(torch.randn(4, 3, 3, 3, generator=made) * 0.4)
         self.offset = nn.Parameter(torch.randn(1, 4, 1, 1, generator=made))
         self.head = nn.Parameter(torch.randn(3, 4, generator=made) * 0.4)
-        self.register_buffer("scales", torch.tensor([0.01, 0.03, 0.05, 0.08]))
-        self.register_buffer("zeros", torch.tensor([128, 100, 150, 0]))
+        self.register_buffer("scales", torch.from_numpy(SCALES))
+        self.register_buffer("zeros", torch.from_numpy(ZEROS))
         self.seen: list[tuple[Array, Array, Array, Array]] = []
 
     def quantized(
@@ -59,8 +61,8 @@ class Net(nn.Module):
         if self.is_quantized:
             found = ops.dequantize_per_channel(ops.quantize_per_channel(value, *params), *params)
         shape = [-1 if at == axis % value.ndim else 1 for at in range(value.ndim)]
-        ends = ((end - self.zeros) * self.scales for end in (0, most))
-        self._note(value, found, *(end.reshape(shape).numpy() for end in ends))
+        ends = ((end - ZEROS) * SCALES.astype(np.float64) for end in (0, most))
+        self._note(value, found, *(end.reshape(shape) for end in ends))
         return found
 
     def _note(self, given: Tensor, found: Tensor, low: Array, high: Array) -> None:

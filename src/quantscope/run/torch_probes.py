@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from quantscope.model import Network, QuantTensor
 from quantscope.model.pairing import TensorPair
 from quantscope.run.compare_graph import CLIP_TOLERANCE, Detail, Probe
-from quantscope.run.torch_quantizers import ProgramQuantizer
+from quantscope.run.torch_quantizers import Ends, ProgramQuantizer
 from quantscope.run.torch_sources import Pieces, Variants
 
 if TYPE_CHECKING:
@@ -147,14 +147,25 @@ class Measurement:
             "local_error": _squares(local),
         }
         beyond = (quantizer.high - quantizer.low) * CLIP_TOLERANCE
-        rows["clipped_high"] = _above(f, quantizer.high + beyond, rows["float_max"])
-        if not (self.probe.is_relu and quantizer.low <= 0):
-            least = beyond - quantizer.low
-            rows["clipped_low"] = _above(-f, least, -rows["float_min"])
+        rows["clipped_high"] = self._above(1, quantizer.high + beyond, rows["float_max"])
+        if not (self.probe.is_relu and (quantizer.low <= 0).all()):
+            rows["clipped_low"] = self._above(-1, beyond - quantizer.low, -rows["float_min"])
         # Behind a ReLU the signs do, which is quicker.
         counted = f.sign().sum(-1) if self.probe.is_relu else f.count_nonzero(-1).to(f.dtype)
         rows["not_zero"] = counted
         return rows
+
+    def _above(self, sign: int, end: Ends, largest: "torch.Tensor") -> "torch.Tensor":
+        """How many of `sign` times the float values; mostly none, which the largest ones tell."""
+        import torch
+
+        if end.size > 1:
+            ends = self.probe.tensor.params.expand(end, tuple(self.shape))
+            return self.laid_out(sign * self.float_value > torch.from_numpy(ends)).sum(-1)
+        one = end.item()
+        if not bool((largest > one).any()):
+            return largest.new_zeros(largest.shape)
+        return (sign * self.f - one).clamp_min_(0).sign_().sum(-1)
 
     def _sources(self, pieces: Pieces) -> "dict[str, torch.Tensor]":
         quantizer, variants = self.probe.quantizer, self.variants
@@ -164,7 +175,7 @@ class Measurement:
         inherited = variants.inherited(pieces, weighted)
         b = self.laid_out(weighted)
         a = b if inherited is weighted else self.laid_out(self.as_quantized(inherited))
-        c = _clipped(b, quantizer.low, quantizer.high)
+        c = _clipped(b, float(quantizer.low), float(quantizer.high))
         rows = {
             "rounding": self._dot(self.q, c),
             "clipping": b.new_zeros(b.shape[:2]) if c is b else self._dot(c, b),
@@ -190,13 +201,6 @@ def _squares(value: "torch.Tensor") -> "torch.Tensor":
     # One pass without a copy, where squaring first takes two.
     found: torch.Tensor = torch.linalg.vector_norm(value, dim=-1)
     return found.square_()
-
-
-def _above(value: "torch.Tensor", end: float, largest: "torch.Tensor") -> "torch.Tensor":
-    """How many; mostly none, which the largest of them tell."""
-    if not bool((largest > end).any()):
-        return largest.new_zeros(largest.shape)
-    return (value - end).clamp_min_(0).sign_().sum(-1)
 
 
 def _clipped(value: "torch.Tensor", low: float, high: float) -> "torch.Tensor":
