@@ -34,10 +34,11 @@ from quantscope.quantize.pt2e import quantize_torch, quiet_torch
 from quantscope.run import evaluate
 from quantscope.run.capture import capture
 from quantscope.run.compare import compare
+from quantscope.run.compare_reading import reading
 from quantscope.run.compare_results import Comparison
 from quantscope.run.torch_compare import float_program_of
-from quantscope.run.torch_programs import opened_program, run_nodes
-from quantscope.zoo import bundled_models
+from quantscope.run.torch_programs import opened_program, run_nodes, save_resnet8
+from quantscope.zoo import Weights, bundled_models, write_safetensors
 
 Array = np.ndarray[Any, Any]
 
@@ -388,6 +389,27 @@ def test_a_program_may_say_which_bundled_weights_it_was_made_from(
     for text in ("not json", "[]", "{}"):
         with pytest.raises(BadConfigError, match="does not say which float model"):
             float_program_of(replace(network, metadata={PROVENANCE_KEY: text}), None)
+
+
+def test_float_weights_that_the_program_was_not_made_from_are_told(
+    random_weights: Weights, tmp_path: Path
+) -> None:
+    own, other, quantized = (tmp_path / f"{n}" for n in ("a.safetensors", "b.safetensors", "q.pt2"))
+    digest = write_safetensors(random_weights, own)
+    write_safetensors({name: w * np.float32(1.01) for name, w in random_weights.items()}, other)
+    quantize_torch(own, quantized, PtqConfig(framework="torch", calibration_images=2))
+    save_resnet8(other, tmp_path / "b.pt2")
+
+    def found(float_model: Path) -> Comparison:
+        return compare(quantized, load_sample().take(2), float_model=float_model, detail="sqnr")
+
+    same = found(own)
+    assert same.made_from == same.float_digest == digest
+    assert not any("another float model" in sentence for sentence in reading(same))
+    first = reading(found(other))[0]
+    assert first.startswith("q.pt2 says that it was made from another float model than b.safet")
+    # An exported program may hold the very weights: its digest does not tell.
+    assert found(tmp_path / "b.pt2").made_from is None
 
 
 class Blocks(nn.Module):
