@@ -22,6 +22,7 @@ from comparison_nets import (
 )
 from tiny_qdq import images_of
 from torch import Tensor, nn
+from torch.nn import functional
 from torch_bodies import SCALES, Net, eager, saved
 from torch_nets import NAMES, FloatNet, QuantizedNet, save
 
@@ -36,6 +37,7 @@ from quantscope.run.capture import capture
 from quantscope.run.compare import compare
 from quantscope.run.compare_reading import reading
 from quantscope.run.compare_results import Comparison
+from quantscope.run.histograms import histograms
 from quantscope.run.torch_compare import float_program_of
 from quantscope.run.torch_programs import opened_program, run_nodes, save_resnet8
 from quantscope.zoo import Weights, bundled_models, write_safetensors
@@ -480,6 +482,56 @@ def test_sqnr_is_torchaos(tmp_path: Path) -> None:
         assert mine == pytest.approx(float(summary.results[0].sqnr), abs=0.05), info.name
         after_quantizers += is_after
     assert len(theirs) >= 6 and after_quantizers >= 1
+
+
+class Normed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(4)
+        self.conv, self.norm = nn.Conv2d(3, 6, 3, padding=1), nn.BatchNorm2d(6, eps=0.01)
+        self.plain, self.bare = nn.Conv2d(6, 4, 1), nn.BatchNorm2d(4, affine=False)
+        self.head = nn.Linear(4, 3)
+        for part in (self.norm, self.bare):
+            part.running_mean.uniform_(-0.3, 0.3)
+            part.running_var.uniform_(0.5, 2)
+        nn.init.uniform_(self.norm.weight, -1, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.relu(self.bare(self.plain(torch.relu(self.norm(self.conv(x))))))
+        return self.head(torch.flatten(functional.adaptive_avg_pool2d(x, 1), 1))
+
+
+def test_weights_with_a_batch_norm_in_them_are_compared_with_it(tmp_path: Path) -> None:
+    from torch.nn.utils.fusion import fuse_conv_bn_weights
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    from quantscope.quantize.pt2e_quantizer import PtqQuantizer
+
+    module, images = Normed().eval(), torch.from_numpy(PICTURES)
+    shapes = ({0: torch.export.Dim("batch", min=1, max=64)},)
+    original, quantized = tmp_path / "f.pt2", tmp_path / "q.pt2"
+    with quiet_torch(), torch.no_grad():
+        exported = torch.export.export(module, (images,), dynamic_shapes=shapes)
+        torch.export.save(exported, original)
+        config = PtqConfig(framework="torch", torch_quantizer="quantscope", observer="minmax")
+        observed = prepare_pt2e(exported.module(), PtqQuantizer(config))
+        observed(images)
+        again = torch.export.export(convert_pt2e(observed), (images,), dynamic_shapes=shapes)
+        torch.export.save(again, quantized)
+    found = compare(quantized, images_of(PICTURES), float_model=original)
+    conv, norm = module.conv, module.norm
+    norms = norm.running_mean, norm.running_var, norm.eps, norm.weight, norm.bias
+    fused = fuse_conv_bn_weights(conv.weight, conv.bias, *norms)[0].detach().numpy()
+    network = read_network(quantized)
+    stored = network.tensor("conv.weight").values()
+    weight = found["conv.weight"]
+    assert weight.sqnr_db == pytest.approx(sqnr(fused, stored), abs=1e-3) and weight.sqnr_db > 40
+    shown = histograms(quantized, images_of(PICTURES), ["conv.weight"], float_model=original)
+    assert shown["conv.weight"]["float"].max == pytest.approx(fused.max(), rel=1e-6)
+    (missing,) = found.unpaired
+    assert missing.name == "plain.weight" and missing.reason == (
+        "BatchNormalization was folded into it; what it was rounded from is not computed here"
+    )
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from quantscope.run.torch_classifier import refuse_runtime
 from quantscope.run.torch_compare import float_program_of
 from quantscope.run.torch_programs import Program, as_array, opened_program, run_nodes
 from quantscope.run.torch_threads import one_thread_each
-from quantscope.run.torch_weights import float_constant
+from quantscope.run.torch_weights import float_values
 from quantscope.run.torch_writes import why_unseen
 
 
@@ -74,7 +74,7 @@ def _with_floats(question: Question, floats: Program) -> Question:
             return None, why
         if pair.float_name in floats.writes.changing:
             return None, why_unseen(floats.name)
-        return replace(pair, read_float=partial(float_constant, floats, pair)), why
+        return replace(pair, read_float=partial(float_values, floats, pair)), why
 
     found = {name: known(*counterpart) for name, counterpart in question.counterparts.items()}
     plans = tuple(plan(each.tensor, *found[each.tensor.name]) for each in question.plans)
