@@ -50,7 +50,7 @@ class Net(nn.Module):
             integers = ops.quantize_per_tensor(value, *params)
             found = ops.dequantize_per_tensor(integers, *params)
         else:
-            found = value.float()
+            found = value if value.dtype == torch.float32 else value.float()
         ends = (np.array(end - zero_point) * scale for end in (least, most))
         self._note(given, found, *ends)
         return found
@@ -134,9 +134,7 @@ def place_of(model: Path, tensor: str) -> int:
     return int(number) if number.isdecimal() else 0
 
 
-def assert_is_eager(
-    found: Comparison, model: Path, expected: list[Quantized], *, has_sources: bool = True
-) -> None:
+def assert_is_eager(found: Comparison, model: Path, expected: list[Quantized]) -> None:
     """SQNR and, where there are any, the shares of the sources."""
     for tensor in found.activations:
         truth = expected[place_of(model, tensor.name)]
@@ -146,7 +144,7 @@ def assert_is_eager(
             continue
         assert tensor.sqnr_db == pytest.approx(sqnr(f, truth.q), abs=2e-3), tensor.name
         assert tensor.sources is not None or tensor.no_sources
-        if has_sources and tensor.sources is not None:
+        if tensor.sources is not None:
             assert tensor.sources.weights == pytest.approx(0, abs=1e-4), tensor.name
             for source, share in truth.shares().items():
                 assert getattr(tensor.sources, source) == pytest.approx(share, abs=2e-3), source
