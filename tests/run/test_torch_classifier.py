@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import quantscope
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError, BadDataError, BadModelError, MissingExtraError
 from quantscope.quantize import PtqConfig
@@ -75,6 +76,8 @@ def test_a_quantized_program_gives_what_torch_gives(pt2e: Path) -> None:
     assert result.execution == "reference"
     assert result.provenance["torch"] == torch.__version__
     assert result.provenance["saved with torch"] == torch.__version__
+    assert result.provenance["quantscope"] == quantscope.__version__
+    assert result.provenance["cpu"] == evaluate("resnet8-int8", sample.take(1)).provenance["cpu"]
 
 
 def test_a_float_program_runs_too(random_weights: Weights, tmp_path: Path) -> None:

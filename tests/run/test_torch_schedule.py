@@ -1,54 +1,26 @@
 """A value is written over only where nobody else can see it: held against the files' own order."""
 
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-import torch.ao.quantization.fx._decomposed
 import torch.nn.functional as F
 from tiny_qdq import images_of
-from torch import Tensor, nn
-from torch_nets import save
+from torch import Tensor
+from torch_bodies import PICTURES, Body, Net, assert_is_eager, eager, saved
 
 from quantscope.errors import BadModelError
+from quantscope.model.reader import read_network
 from quantscope.run.compare import compare
 from quantscope.run.compare_graph import Detail
 from quantscope.run.torch_compare import compare_paired, fitting_pairing
 from quantscope.run.torch_pairs import PairedPrograms
+from quantscope.run.torch_probes import Scratch
 from quantscope.run.torch_programs import opened_program
 from quantscope.run.torch_quantizers import _in_floats
 from quantscope.run.torch_schedule import LEAST_SCALE
-
-PICTURES = np.random.default_rng(2).normal(0, 1, (7, 3, 5, 7)).astype(np.float32)
-Body = Callable[["Net", Tensor], Tensor]
-
-
-class Net(nn.Module):
-    """A body between a quantized input and a head; without quantizers it is the float network."""
-
-    def __init__(self, body: Body, *, is_quantized: bool) -> None:
-        super().__init__()
-        made = torch.Generator().manual_seed(1)
-        self.body, self.is_quantized = body, is_quantized
-        self.conv = nn.Parameter(torch.randn(4, 3, 3, 3, generator=made) * 0.4)
-        self.offset = nn.Parameter(torch.randn(1, 4, 1, 1, generator=made))
-        self.head = nn.Parameter(torch.randn(3, 4, generator=made) * 0.4)
-
-    def quantized(self, value: Tensor, scale: float, zero_point: int, least: int = 0) -> Tensor:
-        if not self.is_quantized:
-            return value.float()
-        ops = torch.ops.quantized_decomposed
-        params = scale, zero_point, least, 255, torch.uint8
-        integers = ops.quantize_per_tensor(value, *params)
-        found: Tensor = ops.dequantize_per_tensor(integers, *params)
-        return found
-
-    def forward(self, x: Tensor) -> Tensor:
-        value = F.conv2d(self.quantized(x, 0.03, 100), self.conv, padding=1)
-        pooled = F.adaptive_avg_pool2d(self.body(self, value), 1)
-        return self.quantized(F.linear(torch.flatten(pooled, 1), self.head), 0.03, 120)
 
 
 def shared(net: Net, v: Tensor) -> Tensor:
@@ -142,8 +114,7 @@ BODIES = [
 def test_numbers_are_those_of_the_files_own_order(
     body: Body, detail: Detail, tmp_path: Path
 ) -> None:
-    original = save(Net(body, is_quantized=False), tmp_path / "float.pt2")
-    model = save(Net(body, is_quantized=True), tmp_path / "quantized.pt2")
+    model, original = saved(body, tmp_path)
     with opened_program(original) as floats, opened_program(model) as quantized:
         pairing = fitting_pairing(floats, quantized)
         programs = PairedPrograms(floats, quantized, pairing, detail=detail)
@@ -152,6 +123,7 @@ def test_numbers_are_those_of_the_files_own_order(
         programs._as_stated = True
         stated = compare_paired(programs, images_of(PICTURES))
     assert found.tensors == stated.tensors
+    assert_is_eager(found, model, eager(body))
     assert len(found.activations) > 2
     if detail == "sqnr":
         assert any(action.overwrites for action in programs._actions)
@@ -169,8 +141,7 @@ def quantized_twice(net: Net, v: Tensor) -> Tensor:
 
 def test_a_value_that_is_quantized_twice_is_inherited_from_each(tmp_path: Path) -> None:
     """No weight is quantized here, so none can be to blame."""
-    original = save(Net(quantized_twice, is_quantized=False), tmp_path / "float.pt2")
-    model = save(Net(quantized_twice, is_quantized=True), tmp_path / "quantized.pt2")
+    model, original = saved(quantized_twice, tmp_path)
     found = compare(model, images_of(PICTURES), float_model=original)
     scaled = [t.sources for t in found.activations if "mul" in t.name]
     assert len(scaled) == 2
@@ -179,9 +150,59 @@ def test_a_value_that_is_quantized_twice_is_inherited_from_each(tmp_path: Path) 
         assert sources.inherited == pytest.approx(1 - sources.rounding - sources.clipping)
 
 
+def narrowed(net: Net, v: Tensor) -> Tensor:
+    """Twice by one scale and zero-point, once with fewer integers."""
+    v = torch.relu(v)
+    both = net.quantized(v, 0.05, 0) + net.quantized(v, 0.05, 0, most=20)
+    return net.quantized(both, 0.1, 0)
+
+
+def test_quantizers_of_one_value_with_other_limits_are_two(tmp_path: Path) -> None:
+    """Of the first image nothing is clipped, so its scores don't tell the two apart."""
+    pictures = PICTURES.copy()
+    pictures[0] *= 0.05
+    model, original = saved(narrowed, tmp_path)
+    found = compare(model, images_of(pictures), float_model=original)
+    assert_is_eager(found, model, eager(narrowed, pictures))
+    assert len(found.activations) == 5 and found.unseen == found.unpaired == ()
+    assert read_network(model).notes[1:] == ("Only 0..20 of uint8 are used for relu.out_2",)
+
+
+def flattened(net: Net, v: Tensor) -> Tensor:
+    """The float network does a ReLU, which the quantizer does here, and has another shape."""
+    if net.is_quantized:
+        return net.quantized(torch.flatten(v, 1), 0.02, 0).view(-1, 4, 5, 7)
+    return net.quantized(torch.relu(v), 0.02, 0)
+
+
+def one_channel_flattened(net: Net, v: Tensor) -> Tensor:
+    v = v.mean(1, keepdim=True)
+    if net.is_quantized:
+        some = net.quantized(torch.flatten(v, 1), 0.02, 128).view(-1, 1, 5, 7)
+    else:
+        some = net.quantized(v, 0.02, 128)
+    return net.quantized(some.expand(-1, 4, 5, 7) * net.offset, 0.02, 128)
+
+
+@pytest.mark.parametrize("body", [flattened, one_channel_flattened])
+def test_sources_of_what_has_another_shape_in_the_float_network(body: Body, tmp_path: Path) -> None:
+    model, original = saved(body, tmp_path)
+    found = compare(model, images_of(PICTURES), float_model=original, batch=3)
+    expected = eager(body)
+    if body is flattened:  # the ReLU is no part of the clipping
+        expected[1] = replace(expected[1], b=np.maximum(expected[1].b, 0))
+    assert_is_eager(found, model, expected)
+    assert all(tensor.sources is not None for tensor in found.activations)
+    assert len(found.activations) == len(expected)
+
+
+def test_values_of_two_shapes_have_no_difference() -> None:
+    with pytest.raises(ValueError, match=r"^\(3, 1, 5\) and \(3, 4, 5\) have no difference$"):
+        Scratch().difference("error", torch.zeros(3, 1, 5), torch.zeros(3, 4, 5))
+
+
 def test_a_program_that_fails_is_named(tmp_path: Path) -> None:
-    original = save(Net(in_line, is_quantized=False), tmp_path / "float.pt2")
-    model = save(Net(in_line, is_quantized=True), tmp_path / "quantized.pt2")
+    model, original = saved(in_line, tmp_path)
     with opened_program(original) as floats, opened_program(model) as quantized:
         pairing = fitting_pairing(floats, quantized)
         for side in ("floats", "quantized"):

@@ -30,7 +30,8 @@ class Quantizers:
     """Drafts in the order of the program, and how to find one by the value it describes.
 
     `absorbed` are the nodes that became parameters of a draft; `origins` lead from what they give
-    back to what they were given; `narrow` are drafts that use less than their type's range.
+    back to what they were given; `narrow` are drafts that use less than their type's range;
+    `limits` the smallest and largest integer of each integer value.
     """
 
     drafts: list[Draft] = field(default_factory=list)
@@ -39,6 +40,7 @@ class Quantizers:
     absorbed: set[str] = field(default_factory=set)
     origins: dict[str, str] = field(default_factory=dict)
     narrow: list[tuple[Draft, int, int]] = field(default_factory=list)
+    limits: dict[str, tuple[int, int]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def of(self, name: str) -> Draft | None:
@@ -100,8 +102,10 @@ def _describe(
     integer: str,
 ) -> Draft:
     """The draft of an integer value; one for all that quantize the same value in the same way."""
+    found.limits[integer] = limits = _limits(node, params)
     for draft in found.drafts:
-        if float_name and draft.float_name == float_name and draft.params == params:
+        is_same = draft.params == params and found.limits[draft.integer_names[0]] == limits
+        if float_name and draft.float_name == float_name and is_same:
             draft.integer_names.append(integer)
             found.by_integer[integer] = draft
             return draft
@@ -115,12 +119,19 @@ def _describe(
         float_name=float_name,
         read_integers=_integers(file, graph, node, params, float_name, integer),
     )
-    low, high = node.arguments.get("quant_min"), node.arguments.get("quant_max")
-    if isinstance(low, int) and isinstance(high, int) and (low, high) != (params.qmin, params.qmax):
-        found.narrow.append((draft, low, high))
+    if limits != (params.qmin, params.qmax):
+        found.narrow.append((draft, *limits))
     found.drafts.append(draft)
     found.by_integer[integer] = draft
     return draft
+
+
+def _limits(node: ProgramNode, params: QuantParams) -> tuple[int, int]:
+    """The integers that are used, which may be fewer than the type has."""
+    low, high = node.arguments.get("quant_min"), node.arguments.get("quant_max")
+    if isinstance(low, int) and isinstance(high, int):
+        return low, high
+    return int(params.qmin), int(params.qmax)
 
 
 def _parameters(node: ProgramNode) -> tuple[Any, Any]:
@@ -161,8 +172,7 @@ def _integers(
     if float_name is None:
         return lambda: read_stored(file, stored)
     scale = np.asarray(_number(file, graph, _parameters(node)[0]))
-    low = node.arguments.get("quant_min", params.qmin)
-    high = node.arguments.get("quant_max", params.qmax)
+    low, high = _limits(node, params)
 
     def quantized() -> Array:
         # quantized_decomposed multiplies by the reciprocal, which it takes in the scale's own type.

@@ -246,6 +246,8 @@ def comparison_of(
     unseen = unseen | {a.probe.pair.name: a.mixed for a in accumulators if a.mixed}
     missing = [Uncompared(u.name, u.role, u.reason) for u in pairing.unpaired] + constants[1]
     order = {tensor.name: place for place, tensor in enumerate(network.tensors)}
+    # A float program may be what the recorded weights were exported as.
+    is_told_by_digest = network.opset is not None or float_network.path.suffix == ".safetensors"
     return Comparison(
         model=network.path.name,
         digest=network.digest,
@@ -258,6 +260,6 @@ def comparison_of(
         unpaired=tuple(missing),
         unseen=tuple(Uncompared(name, "activation", why) for name, why in unseen.items()),
         not_finite_from=next(filter(None, (a.not_finite(images) for a in accumulators)), None),
-        made_from=None if network.opset is None else recorded_float_digest(network),
+        made_from=recorded_float_digest(network) if is_told_by_digest else None,
         **facts,
     )

@@ -177,7 +177,8 @@ class Comparison:
 
     `unpaired` have no float counterpart; `unseen` have one but could not be looked at.
     `not_finite_from` is the first tensor in which a NaN or an infinity was met, and in which model.
-    `made_from` is the digest of the float model that an ONNX file says it was made from.
+    `made_from` is the digest of the float model that the quantized one says it was made from; None
+    also where the float one is a program (.pt2), which may have been exported from it.
     """
 
     model: str

@@ -9,17 +9,19 @@ from typing import Any
 
 from quantscope.data import ImageSet
 from quantscope.errors import BadConfigError
+from quantscope.model.pairing import TensorPair
 from quantscope.progress import Progress
 from quantscope.run.histogram_question import Array, Question, Tallies, of_images
 from quantscope.run.histogram_results import Histograms
-from quantscope.run.histogram_series import Plan
+from quantscope.run.histogram_series import Plan, plan
 from quantscope.run.in_order import cores
 from quantscope.run.sessions import Execution
 from quantscope.run.torch_classifier import refuse_runtime
 from quantscope.run.torch_compare import float_program_of
 from quantscope.run.torch_programs import Program, as_array, opened_program, run_nodes
 from quantscope.run.torch_threads import one_thread_each
-from quantscope.run.torch_weights import float_constant
+from quantscope.run.torch_weights import float_values
+from quantscope.run.torch_writes import why_unseen
 
 
 def program_histograms(
@@ -43,7 +45,7 @@ def program_histograms(
         network = None if floats is None else floats.network
         question = Question.of(quantized.network, network, tensors)
         if floats is not None:
-            question = _with_weights(question, floats)
+            question = _with_floats(question, floats)
         counter = _Counter(question.plans, quantized, floats)
         stack.enter_context(one_thread_each(threads or cores()))
         return question.answer(
@@ -64,18 +66,19 @@ def _original(quantized: Program, given: str | Path | None) -> Path | None:
         return None
 
 
-def _with_weights(question: Question, floats: Program) -> Question:
-    """A program's float weights are in the program itself."""
-    found = {
-        name: (
-            None
-            if pair is None
-            else replace(pair, read_float=partial(float_constant, floats, pair)),
-            why,
-        )
-        for name, (pair, why) in question.counterparts.items()
-    }
-    return replace(question, counterparts=found)
+def _with_floats(question: Question, floats: Program) -> Question:
+    """A program's float weights are in the program itself; some values no name stands for."""
+
+    def known(pair: TensorPair | None, why: str | None) -> tuple[TensorPair | None, str | None]:
+        if pair is None:
+            return None, why
+        if pair.float_name in floats.writes.changing:
+            return None, why_unseen(floats.name)
+        return replace(pair, read_float=partial(float_values, floats, pair)), why
+
+    found = {name: known(*counterpart) for name, counterpart in question.counterparts.items()}
+    plans = tuple(plan(each.tensor, *found[each.tensor.name]) for each in question.plans)
+    return replace(question, counterparts=found, plans=plans)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +107,14 @@ class _Counter:
 
 
 def _values(program: Program, names: Sequence[str], rows: Array) -> Mapping[str, Any]:
-    values = program.start(rows)
-    run_nodes(program.nodes, values, model=program.name, keep=set(names))
-    return values
+    """As they were made, whatever is written into them later."""
+    start = program.start(rows)
+    found = {name: start[name].clone() for name in start.keys() & set(names)}
+
+    def keep(name: str, value: Any) -> None:
+        if name in names:
+            found[name] = value.clone() if name in program.writes.touched else value
+
+    outputs = [operand.name for operand in program.network.outputs]
+    run_nodes(program.nodes, start, model=program.name, keep=outputs, watch=keep)
+    return found

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from quantscope.model.torch_program import (
 from quantscope.model.torchscript_file import TorchScriptFile, open_torchscript
 from quantscope.model.torchscript_reader import network_of
 from quantscope.run.classifier import Classifier
+from quantscope.run.cpu import cpu_name
 from quantscope.run.in_order import cores, side_by_side
 from quantscope.run.sessions import Execution
 from quantscope.run.torch_threads import one_thread_each
@@ -76,8 +78,6 @@ def refuse_runtime(path: Path, execution: Execution | None) -> None:
 def _open_weights(path: Path) -> Classifier:
     """ResNet8 from its weights, executed eagerly: the arithmetic that the module states."""
     module = build_torch(read_safetensors(path))
-    import torch
-
     return Classifier(
         name=path.name,
         digest=hashlib.sha256(path.read_bytes()).hexdigest(),
@@ -86,7 +86,7 @@ def _open_weights(path: Path) -> Classifier:
         input_dtype=np.dtype(np.float32),
         gives_probabilities=False,
         run=_in_pieces(_runner(module, path.name)),
-        provenance={"torch": torch.__version__},
+        provenance=_here(),
     )
 
 
@@ -101,8 +101,6 @@ def program_classifier(
     file: Pt2File, graph: ProgramGraph, program: "ExportedProgram"
 ) -> Classifier:
     """A program as it states itself: quantizers and float operators in turn, nothing fused."""
-    import torch
-
     name = file.path.name
     images = _image_input(graph, name)
     batch, *shape = images.shape
@@ -121,10 +119,7 @@ def program_classifier(
             else _in_pieces(_within(graph.limits.get(str(batch)), run))
         ),
         fixed_batch=batch if isinstance(batch, int) else None,
-        provenance={
-            "torch": torch.__version__,
-            "saved with torch": str(file.program["torch_version"]),
-        },
+        provenance={**_here(), "saved with torch": str(file.program["torch_version"])},
     )
 
 
@@ -143,11 +138,15 @@ def archive_classifier(
         input_dtype=np.dtype(np.float32),
         gives_probabilities=last is not None and network.layer(last).op_type == "Softmax",
         run=_runner(module, file.path.name),
-        provenance={
-            "torch": torch.__version__,
-            "quantized engine": str(torch.backends.quantized.engine),
-        },
+        provenance={**_here(), "quantized engine": str(torch.backends.quantized.engine)},
     )
+
+
+def _here() -> dict[str, str]:
+    import torch
+
+    versions = {"torch": torch.__version__, "quantscope": version("quantscope")}
+    return {**versions, "cpu": cpu_name()}
 
 
 def _archive_input(network: Network) -> tuple[int | None, ...]:

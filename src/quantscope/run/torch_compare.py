@@ -28,6 +28,8 @@ from quantscope.run.torch_programs import Program, opened_program
 from quantscope.run.torch_threads import one_thread_each
 from quantscope.run.torch_weights import check_weights_fit, compare_weights
 
+_EXTREMES = ("min", "max")
+
 
 def compare_programs(
     path: Path,
@@ -143,19 +145,27 @@ def _taking_what_both_take(floats: Program, quantized: Program) -> Program:
 
 
 def _narrowed(tensor: TensorComparison, probes: Sequence[TorchProbe]) -> TensorComparison:
-    """By the range that the quantizer has, which may be less than its type's."""
-    values = tensor.float_values
+    """By the range that the quantizer has, where that is less than its type's."""
     probe = next((p for p in probes if p.pair.name == tensor.name), None)
-    if probe is None or values is None or tensor.used_share_of_range is None:
+    if probe is None or tensor.float_values is None:
         return tensor
     low, high = probe.quantizer.low, probe.quantizer.high
-    used = np.clip([values.min, values.max], low, high)
-    step = float(probe.tensor.params.step)
+    step = probe.tensor.params.step
+    least, most = (np.array([getattr(c, f"float_{e}") for c in tensor.channels]) for e in _EXTREMES)
+    is_whole = np.allclose([low, high], probe.tensor.params.representable_range)
+    if is_whole or (low.ndim and low.shape != least.shape):
+        return tensor
+    used = (np.clip(most, low, high) - np.clip(least, low, high)) / (high - low)
+    ends = np.clip([least.min(), most.max()], low, high) if low.ndim == 0 else None
     return replace(
         tensor,
-        beyond_low_steps=max(0.0, (low - values.min) / step),
-        beyond_high_steps=max(0.0, (values.max - high) / step),
-        used_share_of_range=float((used[1] - used[0]) / (high - low)),
+        beyond_low_steps=max(0.0, float(((low - least) / step).max())),
+        beyond_high_steps=max(0.0, float(((most - high) / step).max())),
+        used_share_of_range=None if ends is None else float((ends[1] - ends[0]) / (high - low)),
+        channels=tuple(
+            replace(channel, used_share_of_range=float(share))
+            for channel, share in zip(tensor.channels, used, strict=True)
+        ),
     )
 
 

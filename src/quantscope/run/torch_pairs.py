@@ -16,20 +16,20 @@ from numpy.typing import NDArray
 from quantscope.model.channels import channel_axis
 from quantscope.model.pairing import Pairing, TensorPair
 from quantscope.run.compare_graph import Detail
+from quantscope.run.compare_results import ErrorSources
 from quantscope.run.compare_sources import NoSourcesError
 from quantscope.run.torch_probes import Scratch, TorchProbe, stacked
 from quantscope.run.torch_programs import (
     Program,
     Values,
     float_scores,
-    may_be_a_view,
     run_nodes,
-    writes_into_its_input,
 )
 from quantscope.run.torch_quantizers import ProgramQuantizer, quantizer_of
 from quantscope.run.torch_schedule import schedule
 from quantscope.run.torch_sources import Leaf, Pieces, Regions, Variants, is_clip, pieces
 from quantscope.run.torch_steps import Batch, step_of
+from quantscope.run.torch_writes import why_unseen
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -62,19 +62,23 @@ class _Side:
 
     @property
     def regions(self) -> Regions:
-        return Regions(self.nodes, self.constants, self.program.input)
+        return Regions(self.nodes, self.constants, self.program.input, self.program.writes.changing)
 
     def start(self, images: Array) -> Values:
-        return {**self.program.start(images), **self.constants}
+        own = self.program.writes.touched
+        fixed = {name: value for name, value in self.constants.items() if name not in own}
+        return self.program.start(images) | fixed
 
 
 def _side(program: Program) -> _Side:
     constants = dict(program.constants)
     left: dict[str, Node] = {}
     for node in program.nodes:
-        reads = node.all_input_nodes
-        if reads and all(each.name in constants for each in reads):
-            run_nodes([node], constants, model=program.name, protect=True)
+        reads = {each.name for each in node.all_input_nodes}
+        # What may be written into is made anew for each batch.
+        is_fixed = reads <= constants.keys() and not program.writes.touched & {node.name, *reads}
+        if reads and is_fixed:
+            run_nodes([node], constants, model=program.name)
         else:
             left[node.name] = node
     return _Side(program, left, constants)
@@ -105,8 +109,7 @@ class PairedPrograms:
             name: quantizer_of(network.tensor(name), side.nodes, side.constants, outputs)
             for name in self._pairs
         }
-        self.probes, self.unseen = self._probes()
-        self.probes += [self._probe(pair, none, {}) for pair, none in unquantized]
+        self.probes, self.unseen = self._probes(unquantized)
         self._actions = schedule(
             self.floats.nodes,
             side.nodes,
@@ -122,32 +125,45 @@ class PairedPrograms:
         )
         models = {"floats": floats.name, "quantized": quantized.name, "variants": floats.name}
         self._steps = [step_of(action, model=models[action.side]) for action in self._actions]
-        nodes = *self.floats.nodes.values(), *side.nodes.values()
-        self._as_stated = any(map(_is_seen_elsewhere, nodes))
+        # Quicker, each writer is given a copy, which nobody reads under another name.
+        self._as_stated = bool(floats.writes.changing or quantized.writes.changing)
         self._of_thread = local()
 
-    def _probes(self) -> tuple[list[TorchProbe], dict[str, str]]:
+    def _probes(
+        self, unquantized: Sequence[tuple[TensorPair, ProgramQuantizer]]
+    ) -> tuple[list[TorchProbe], dict[str, str]]:
+        quantized = [(pair, self._quantizers[name]) for name, pair in self._pairs.items()]
+        reasons = {p.name: self._unseen(p, q) for p, q in (*quantized, *unquantized)}
+        unseen = {name: why for name, why in reasons.items() if why is not None}
         leaves: dict[str, Leaf] = {}
-        for name, pair in self._pairs.items():
-            tensor = self._quantizers[name].tensor
-            if tensor.dequantized_names:
-                leaf = Leaf(name, tensor.dequantized_names[0], pair.float_name, pair.reshaped)
-                leaves |= dict.fromkeys((*tensor.dequantized_names, *tensor.integer_names), leaf)
-        probes, unseen = [], {}
-        for name, pair in self._pairs.items():
-            quantizer = self._quantizers[name]
-            if not quantizer.tensor.dequantized_names:
-                unseen[name] = "nothing in the program dequantizes it"
-                continue
-            probes.append(self._probe(pair, quantizer, leaves))
+        for pair, quantizer in quantized:
+            if pair.name not in unseen:
+                value, *others = quantizer.dequantized
+                leaf = Leaf(pair.name, value, pair.float_name, pair.reshaped)
+                leaves |= dict.fromkeys((value, *others, *quantizer.tensor.integer_names), leaf)
+        probes = [self._probe(*each, leaves) for each in quantized if each[0].name not in unseen]
+        probes += [self._probe(*each, {}) for each in unquantized if each[0].name not in unseen]
         return probes, unseen
+
+    def _unseen(self, pair: TensorPair, quantizer: ProgramQuantizer) -> str | None:
+        if not quantizer.dequantized:
+            return "nothing in the program dequantizes it"
+        given = quantizer.dequantized[0] if quantizer.node is None else quantizer.reads
+        for side, value in ((self.floats, pair.float_name), (self.quantized, given)):
+            if value in side.program.writes.changing:
+                return why_unseen(side.program.name)
+        return None
 
     def _probe(
         self, pair: TensorPair, quantizer: ProgramQuantizer, leaves: Mapping[str, Leaf]
     ) -> TorchProbe:
         found: Pieces | None = None
+        known: ErrorSources | None = None
         no_sources: str | None = "only the SQNR was asked for"
-        if self.detail == "full":
+        moved = None if quantizer.reads else quantizer.tensor.follows
+        if self.detail == "full" and moved is not None:
+            known, no_sources = ErrorSources(1.0, 0.0, 0.0, 0.0, None, {moved: 1.0}), None
+        elif self.detail == "full":
             try:
                 found, no_sources = self._pieces(pair, quantizer, leaves), None
             except NoSourcesError as error:
@@ -160,6 +176,7 @@ class PairedPrograms:
             is_relu=maker is not None and is_clip(maker) and "relu" in maker.name,
             pieces=found,
             no_sources=no_sources,
+            known_sources=known,
         )
 
     def _pieces(
@@ -168,7 +185,7 @@ class PairedPrograms:
         if quantizer.dequantized[0] in self.quantized.constants:
             raise NoSourcesError("it is computed from constants alone")
         if quantizer.reads is None:
-            raise NoSourcesError("its layer only moves integers about: all its error is inherited")
+            raise NoSourcesError("its layer only moves integers about")
         if not quantizer.tensor.params.is_per_tensor:
             raise NoSourcesError("it has more than one scale")
         return pieces(
@@ -225,23 +242,22 @@ class PairedPrograms:
             )
 
 
-def _is_seen_elsewhere(node: "Node") -> bool:
-    """Whether it writes into what others read too: here it would be given a copy."""
-    if not writes_into_its_input(node):
-        return False
-    written = node.all_input_nodes[0]
-    return len(written.users) > 1 or may_be_a_view(written)
-
-
 def _run_as_stated(side: _Side, values: Values) -> None:
     """Leaves each value as it was made, whatever an operator writes into it later."""
-    made: Values = {}
+    touched = side.program.writes.touched
+    made = {name: _copied(values[name]) for name in values.keys() & touched}
 
     def keep(name: str, value: Any) -> None:
-        made[name] = value.clone() if hasattr(value, "clone") else value
+        if name in touched:
+            made[name] = _copied(value)
 
-    keep(side.program.input, values[side.program.input])
     run_nodes(list(side.nodes.values()), values, model=side.program.name, watch=keep)
     output = values[side.output]
     values |= made
     values[side.output] = output
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_copied(each) for each in value]
+    return value.clone() if hasattr(value, "clone") else value

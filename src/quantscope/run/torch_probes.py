@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from quantscope.model import QuantTensor
 from quantscope.model.pairing import TensorPair
 from quantscope.run.compare_graph import CLIP_TOLERANCE, Detail, Probe
-from quantscope.run.torch_quantizers import ProgramQuantizer
+from quantscope.run.compare_results import ErrorSources
+from quantscope.run.torch_quantizers import Ends, ProgramQuantizer
 from quantscope.run.torch_sources import Pieces, Variants
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ class TorchProbe:
     is_relu: bool
     pieces: Pieces | None
     no_sources: str | None
+    known_sources: ErrorSources | None = None
+    """As in `Probe`."""
 
     @property
     def tensor(self) -> QuantTensor:
@@ -53,6 +56,7 @@ class TorchProbe:
             rows=rows,
             leaves=() if self.pieces is None else tuple(x.tensor for x in self.pieces.inputs),
             no_sources=self.no_sources,
+            known_sources=self.known_sources,
         )
 
 
@@ -64,9 +68,11 @@ class Scratch:
         self._views: dict[tuple[str, torch.Size], torch.Tensor] = {}
 
     def difference(self, use: str, one: "torch.Tensor", other: "torch.Tensor") -> "torch.Tensor":
-        """one - other, until the next one of the same `use`."""
+        """one - other, until the next one of the same `use`; nothing is broadcast."""
         import torch
 
+        if one.shape != other.shape:
+            raise ValueError(f"{tuple(one.shape)} and {tuple(other.shape)} have no difference")
         view = self._views.get((use, one.shape))
         if view is None:
             view = self._views[use, one.shape] = self._view(use, one)
@@ -90,10 +96,15 @@ class Measurement:
         self.axis = probe.axis if detail == "full" else None
         q = variants.quantized[probe.value]
         value = variants.floats[probe.pair.float_name]
-        self.float_value = value.reshape(q.shape) if value.shape != q.shape else value
+        self.shape = q.shape
+        self.float_value = self.as_quantized(value)
         self.q, self.f = self.laid_out(q), self.laid_out(self.float_value)
         self.scratch = scratch
         self.error = scratch.difference("error", self.q, self.f)
+
+    def as_quantized(self, value: "torch.Tensor") -> "torch.Tensor":
+        """A value of the float network, which may have another shape."""
+        return value if value.shape == self.shape else value.reshape(self.shape)
 
     def laid_out(self, value: "torch.Tensor") -> "torch.Tensor":
         value = value.float()
@@ -125,14 +136,25 @@ class Measurement:
             "local_error": _squares(local),
         }
         beyond = (quantizer.high - quantizer.low) * CLIP_TOLERANCE
-        rows["clipped_high"] = _above(f, quantizer.high + beyond, rows["float_max"])
-        if not (self.probe.is_relu and quantizer.low <= 0):
-            least = beyond - quantizer.low
-            rows["clipped_low"] = _above(-f, least, -rows["float_min"])
+        rows["clipped_high"] = self._above(1, quantizer.high + beyond, rows["float_max"])
+        if not (self.probe.is_relu and (quantizer.low <= 0).all()):
+            rows["clipped_low"] = self._above(-1, beyond - quantizer.low, -rows["float_min"])
         # Behind a ReLU the signs do, which is quicker.
         counted = f.sign().sum(-1) if self.probe.is_relu else f.count_nonzero(-1).to(f.dtype)
         rows["not_zero"] = counted
         return rows
+
+    def _above(self, sign: int, end: Ends, largest: "torch.Tensor") -> "torch.Tensor":
+        """How many of `sign` times the float values; mostly none, which the largest ones tell."""
+        import torch
+
+        if end.size > 1:
+            ends = self.probe.tensor.params.expand(end, tuple(self.shape))
+            return self.laid_out(sign * self.float_value > torch.from_numpy(ends)).sum(-1)
+        one = end.item()
+        if not bool((largest > one).any()):
+            return largest.new_zeros(largest.shape)
+        return (sign * self.f - one).clamp_min_(0).sign_().sum(-1)
 
     def _sources(self, pieces: Pieces) -> "dict[str, torch.Tensor]":
         quantizer, variants = self.probe.quantizer, self.variants
@@ -141,8 +163,8 @@ class Measurement:
         weighted = variants.weighted(pieces, before)
         inherited = variants.inherited(pieces, weighted)
         b = self.laid_out(weighted)
-        a = b if inherited is weighted else self.laid_out(inherited)
-        c = _clipped(b, quantizer.low, quantizer.high)
+        a = b if inherited is weighted else self.laid_out(self.as_quantized(inherited))
+        c = _clipped(b, float(quantizer.low), float(quantizer.high))
         rows = {
             "rounding": self._dot(self.q, c),
             "clipping": b.new_zeros(b.shape[:2]) if c is b else self._dot(c, b),
@@ -150,7 +172,7 @@ class Measurement:
         }
         if a is not b:
             rows["weights"] = self._dot(b, a)
-        steps = [self.laid_out(step) for step in variants.one_by_one(pieces)]
+        steps = [self.laid_out(self.as_quantized(step)) for step in variants.one_by_one(pieces)]
         if len(steps) == 2 and len(pieces.inputs) == 2:
             rows["first_minus_second"] = self._dot(steps[0], steps[1])
         elif steps:
@@ -168,13 +190,6 @@ def _squares(value: "torch.Tensor") -> "torch.Tensor":
     # One pass without a copy, where squaring first takes two.
     found: torch.Tensor = torch.linalg.vector_norm(value, dim=-1)
     return found.square_()
-
-
-def _above(value: "torch.Tensor", end: float, largest: "torch.Tensor") -> "torch.Tensor":
-    """How many; mostly none, which the largest of them tell."""
-    if not bool((largest > end).any()):
-        return largest.new_zeros(largest.shape)
-    return (value - end).clamp_min_(0).sign_().sum(-1)
 
 
 def _clipped(value: "torch.Tensor", low: float, high: float) -> "torch.Tensor":

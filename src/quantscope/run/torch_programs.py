@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from quantscope.model.torch_reader import read_pt2
 from quantscope.run.batches import input_batches
 from quantscope.run.classifier import Classifier
 from quantscope.run.torch_classifier import program_classifier
+from quantscope.run.torch_writes import Writes, writes_of, written_by
 from quantscope.zoo import build_torch, read_safetensors
 
 if TYPE_CHECKING:
@@ -57,10 +59,18 @@ class Program:
     def name(self) -> str:
         return self.network.path.name
 
+    @cached_property
+    def writes(self) -> Writes:
+        return writes_of(self.nodes)
+
     def start(self, images: Array) -> Values:
+        """What a run may write into is its own."""
         import torch
 
-        return {**self.constants, self.input: torch.from_numpy(images)}
+        values = {**self.constants, self.input: torch.from_numpy(images)}
+        for name in values.keys() & self.writes.touched:
+            values[name] = values[name].clone()
+        return values
 
     def batches(self, images: ImageSet, batch: int | None) -> Iterator[tuple[Array, int]]:
         return input_batches(self.classifier, images, batch, least=self.least, most=self.most)
@@ -172,18 +182,18 @@ def prepared(
     given, options = node.args, node.kwargs
     places = [(at, each.name) for at, each in enumerate(given) if isinstance(each, Node)]
     is_flat = len(places) == len(names_read(node))  # no list of values among them
-    gets_a_copy = protect and writes_into_its_input(node)
+    written = {each.name for each in written_by(node)} if protect else set()
 
     def run(read: Callable[[str], Any]) -> Any:
         arguments: list[Any] = list(given)
         named: Any = options
+        if written:
+            read = _copying(read, written)
         if is_flat:
             for at, name in places:
                 arguments[at] = read(name)
         else:
             arguments, named = map_arg((arguments, options), lambda each: read(each.name))
-        if gets_a_copy:
-            arguments = [arguments[0].clone(), *arguments[1:]]
         try:
             return target(*arguments, **named)
         except Exception as error:  # of any kind: the operators are the file's
@@ -206,17 +216,8 @@ def names_read(node: "Node") -> list[str]:
     return found
 
 
-def writes_into_its_input(node: "Node") -> bool:
-    schema = getattr(node.target, "_schema", None)
-    return bool(schema is not None and schema.is_mutable)
-
-
-def may_be_a_view(node: "Node") -> bool:
-    """Of what it reads, as its operator is declared."""
-    schema = getattr(node.target, "_schema", None)
-    return schema is not None and any(
-        each.alias_info is not None and not each.alias_info.is_write for each in schema.returns
-    )
+def _copying(read: Callable[[str], Any], names: Collection[str]) -> Callable[[str], Any]:
+    return lambda name: read(name).clone() if name in names else read(name)
 
 
 def _last_readers(nodes: "Sequence[Node]", keep: Collection[str]) -> dict[str, list[str]]:

@@ -9,12 +9,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quantscope.model import QuantTensor
 
 if TYPE_CHECKING:
     import torch
     from torch.fx import Node
+
+
+Ends = NDArray[np.float64]
 
 
 class Apply(Protocol):
@@ -41,16 +45,16 @@ def is_quantize(node: "Node") -> bool:
 class ProgramQuantizer:
     """One quantized activation: `node` writes its integers, None where a layer only moves them.
 
-    `low` and `high` are the ends of what it can represent, computed as it dequantizes. `is_plain`:
-    one scale, given as a number, and integers that nothing reads but its own dequantizers, which
-    `dequantized` names.
+    `low` and `high` are the ends of what it can represent, computed as it dequantizes, of the
+    scale's shape. `is_plain`: one scale, given as a number, and integers that nothing reads but its
+    own dequantizers, which `dequantized` names.
     """
 
     tensor: QuantTensor
     node: "Node | None"
     apply: "Apply"
-    low: float
-    high: float
+    low: Ends
+    high: Ends
     is_plain: bool
     dequantized: tuple[str, ...]
 
@@ -70,7 +74,8 @@ def no_quantizer(tensor: QuantTensor, value: str) -> ProgramQuantizer:
     def apply(value: "torch.Tensor", _: bool = False) -> "torch.Tensor":
         return value.clone()  # what it gives may be written over
 
-    return ProgramQuantizer(tensor, None, apply, -np.inf, np.inf, False, (value,))
+    ends = np.array(-np.inf), np.array(np.inf)
+    return ProgramQuantizer(tensor, None, apply, *ends, False, (value,))
 
 
 def quantizer_of(
@@ -150,20 +155,21 @@ def _limits(tensor: QuantTensor, node: "Node | None") -> tuple[int, int]:
     return int(tensor.params.qmin), int(tensor.params.qmax)
 
 
-def _ends(tensor: QuantTensor, node: "Node | None") -> tuple[float, float]:
+def _ends(tensor: QuantTensor, node: "Node | None") -> tuple[Ends, Ends]:
     params = tensor.params
     scale = params.scale.astype(np.float32)
     limits = _limits(tensor, node)
     ends = [scale * (np.float32(q) - params.zero_point).astype(np.float32) for q in limits]
-    return float(np.min(ends)), float(np.max(ends))
+    low, high = np.minimum(*ends), np.maximum(*ends)
+    return np.asarray(low, np.float64), np.asarray(high, np.float64)
 
 
 def _is_only_dequantized(
     tensor: QuantTensor, made_by: "Sequence[Node]", outputs: Sequence[str]
 ) -> bool:
-    """By operators with the same scale, zero-point and limits."""
+    """By operators with the same scale, zero-point and limits, which all that make it have."""
     for node in made_by:
-        if not is_quantize(node) or node.name in outputs:
+        if not is_quantize(node) or node.name in outputs or node.args[1:] != made_by[0].args[1:]:
             return False
         for user in node.users:
             if user.name not in tensor.dequantized_names or user.args[1:] != node.args[1:]:

@@ -130,7 +130,7 @@ def _is_on_grid(
         value = nodes[value].all_input_nodes[0].name
     maker = makers.get(value)
     same = maker is not None and maker.numbers == quantizer.numbers
-    has_zero = quantizer.low <= 0 <= quantizer.high
+    has_zero = bool(quantizer.low <= 0 <= quantizer.high)
     return same and has_zero and quantizer.numbers[0] >= LEAST_SCALE
 
 

@@ -4,7 +4,7 @@ The layer with float weights on the quantized network's inputs is the float prog
 the tensors that these stand for, run once more.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -56,11 +56,12 @@ class Region:
 
 @dataclass(frozen=True)
 class Regions:
-    """Walks back from a value to where given values begin."""
+    """Walks back from a value to where given values begin; `changing` as `torch_writes` has it."""
 
     nodes: "Mapping[str, Node]" = field(repr=False)
     constants: Mapping[str, Any] = field(repr=False)
     graph_input: str
+    changing: Collection[str] = ()
 
     def before(self, value: str, stops: Iterable[str]) -> Region:
         ends = {*stops, self.graph_input}
@@ -79,6 +80,8 @@ class Regions:
                 fresh = {each.name for each in self.nodes[name].all_input_nodes} - seen
                 seen |= fresh
                 waiting += fresh
+        if not seen.isdisjoint(self.changing):
+            raise NoSourcesError("an operator writes into a value of its layer under another name")
         depends = {name: frozenset([name]) for name in leaves}
         kept = []
         for name, node in self.nodes.items():

@@ -11,7 +11,8 @@ from quantscope.model.pairing_constants import Sample, weight_likeness
 from quantscope.model.pairing_fit import UNLIKE
 from quantscope.run.compare_results import TensorComparison, Uncompared
 from quantscope.run.compare_weights import channel_axis, compared
-from quantscope.run.torch_programs import Program, as_array
+from quantscope.run.torch_programs import Program, as_array, names_read
+from quantscope.run.torch_quantizers import operator_of
 
 Values = NDArray[np.float64]
 
@@ -57,11 +58,11 @@ def compare_weights(
 
 
 def _compare(floats: Program, quantized: Program, pair: TensorPair) -> TensorComparison | str:
-    if pair.through:
-        folded = ", ".join(pair.through)
-        return f"{folded} was folded into it: the float model does not hold what it was made from"
     tensor = quantized.network.tensor(pair.name)
-    f = float_constant(floats, pair)
+    f = float_values(floats, pair)
+    if f is None and pair.through:
+        folded = ", ".join(pair.through)
+        return f"{folded} was folded into it; what it was rounded from is not computed here"
     if f is None or not tensor.has_data or pair.layer is None:
         return "its values are not stored in the file"
     q = tensor.values().astype(np.float64)
@@ -74,3 +75,33 @@ def _compare(floats: Program, quantized: Program, pair: TensorPair) -> TensorCom
 def float_constant(floats: Program, pair: TensorPair) -> Values | None:
     found = floats.constants.get(pair.float_name)
     return None if found is None else as_array(found).astype(np.float64)
+
+
+def float_values(floats: Program, pair: TensorPair) -> Values | None:
+    """What it was rounded from: with a BatchNorm folded in, where that is all that is folded."""
+    found = float_constant(floats, pair)
+    if found is None or not pair.through:
+        return found
+    if pair.through != ("BatchNormalization",) or pair.role != "weight" or not pair.float_layer:
+        return None
+    factor = _batch_norm_factor(floats, pair.float_name)
+    axis = channel_axis(floats.network.layer(pair.float_layer), found.ndim)
+    if factor is None or factor.shape != (found.shape[axis],):
+        return None
+    return found * factor.reshape([-1 if at == axis else 1 for at in range(found.ndim)])
+
+
+def _batch_norm_factor(floats: Program, weight: str) -> Values | None:
+    """Of each channel, by the BatchNorm that alone reads what is computed with the weight."""
+    layers = [node for node in floats.nodes if weight in names_read(node)]
+    users = list(layers[0].users) if len(layers) == 1 else []
+    if len(users) != 1 or "batch_norm" not in operator_of(users[0]):
+        return None
+    (norm,) = users
+    names = [each.name for each in norm.target._schema.arguments]  # type: ignore[union-attr]
+    given: dict[str, Any] = {**dict(zip(names, norm.args, strict=False)), **norm.kwargs}
+    parts = [str(given.get(key)) for key in ("weight", "running_var")]
+    if not floats.constants.keys() >= set(parts) or given.get("training"):
+        return None
+    scale, variance = (as_array(floats.constants[part]).astype(np.float64) for part in parts)
+    return np.asarray(scale / np.sqrt(variance + given["eps"]))
