@@ -160,9 +160,11 @@ class PairedPrograms:
         found: Pieces | None = None
         known: ErrorSources | None = None
         no_sources: str | None = "only the SQNR was asked for"
-        moved = None if quantizer.reads else quantizer.tensor.follows
-        if self.detail == "full" and moved is not None:
-            known, no_sources = ErrorSources(1.0, 0.0, 0.0, 0.0, None, {moved: 1.0}), None
+        is_fixed = quantizer.dequantized[0] in self.quantized.constants
+        if self.detail == "full" and quantizer.moves_integers and not is_fixed:
+            moved = quantizer.tensor.follows
+            by_input = {} if moved is None else {moved: 1.0}
+            known, no_sources = ErrorSources(1.0, 0.0, 0.0, 0.0, None, by_input), None
         elif self.detail == "full":
             try:
                 found, no_sources = self._pieces(pair, quantizer, leaves), None
@@ -185,7 +187,7 @@ class PairedPrograms:
         if quantizer.dequantized[0] in self.quantized.constants:
             raise NoSourcesError("it is computed from constants alone")
         if quantizer.reads is None:
-            raise NoSourcesError("its layer only moves integers about")
+            raise NoSourcesError("it is not quantized")
         if not quantizer.tensor.params.is_per_tensor:
             raise NoSourcesError("it has more than one scale")
         return pieces(
