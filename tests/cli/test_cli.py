@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -187,3 +188,57 @@ def test_a_reader_that_has_enough_is_no_failure() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("inspect", "resnet8-int8"),
+        ("inspect", "resnet8-int8", "--json"),
+        ("compare", "resnet8-int8", "--images", "2", "--json"),
+        ("trace", "resnet8-int8", "--layer", "stem", "--at", "3,5,7"),
+        ("compare", "--help"),
+    ],
+    ids=" ".join,
+)
+def test_an_output_that_cannot_be_written_is_one_line(words: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "quantscope", *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.stderr == "quantscope: Cannot write the output: No space left on device\n"
+    assert done.returncode == 2
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
+def test_a_closed_output_is_no_failure() -> None:
+    command = f"{sys.executable} -m quantscope inspect resnet8-int8 --json >&-"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are sent otherwise there")
+def test_ctrl_c_says_that_it_stopped(tmp_path: Path) -> None:
+    # Loading the data waits, so that the signal finds the command at work.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import quantscope.data as data, time\n"
+        "def load(name):\n    print('waiting', flush=True)\n    time.sleep(60)\n"
+        "data.load = load\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-m", "quantscope", "compare", "resnet8-int8"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), *filter(None, sys.path)))},
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline() == "waiting\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == "Stopped.\n"
+    assert process.returncode == 130
