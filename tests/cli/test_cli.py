@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import onnx
 import pytest
 
 import quantscope
+import quantscope.zoo
 
 
 def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -91,6 +93,44 @@ def test_import_keras_writes_both_forms(shared_folder: Path, tmp_path: Path) -> 
     assert json.loads(done.stdout)["onnx"] == str(model)
     assert json.loads(run("evaluate", model, "--images", 50, "--json").stdout)["images"] == 50
     assert json.loads(run("evaluate", weights, "--images", 50, "--json").stdout)["images"] == 50
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("compare", "resnet8-int9"),
+        ("compare", "resnet8-int8", "--float", "resnet8-int9"),
+        ("capture", "resnet8-int9", "-o", "never-written.npz"),
+        ("sensitivity", "resnet8-int9"),
+        ("whatif", "resnet8-int9", "--off", "weights"),
+    ],
+    ids=" ".join,
+)
+def test_a_model_that_is_not_there_names_the_bundled_ones(words: tuple[str, ...]) -> None:
+    assert refused(*words) == (
+        "quantscope: No file resnet8-int9; give a model's path, or a bundled one: "
+        "resnet8, resnet8-int8, resnet8-uint8, resnet8-torch\n"
+    )
+
+
+@pytest.mark.parametrize("command", [("sensitivity",), ("whatif", "--off", "stem"), ("compare",)])
+def test_a_float_model_of_the_other_kind_is_refused_in_words(command: tuple[str, ...]) -> None:
+    assert refused(*command, "resnet8-int8", "--float", "resnet8-torch") == (
+        "quantscope: resnet8.safetensors is a PyTorch model, but resnet8-int8.onnx is ONNX; "
+        "give its float model as .onnx (bundled: resnet8)\n"
+    )
+
+
+def test_the_command_of_a_hint_works_when_pasted(tmp_path: Path) -> None:
+    folder = tmp_path / "two words"
+    folder.mkdir()
+    copy = folder / "mine.onnx"
+    copy.write_bytes(quantscope.zoo.bundled_models()["resnet8-int8"].read_bytes())
+    for model, shown in ((copy, f"'{copy}'"), ("resnet8-int8", "resnet8-int8")):
+        line = refused("inspect", model, "--layer", "nosuch")
+        hint = line.partition("List them with: quantscope ")[2].rstrip()
+        assert hint == f"inspect {shown}"
+        assert run(*shlex.split(hint)).returncode == 0
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ from quantscope.study.sensitivity_results import (
 )
 from quantscope.study.sensitivity_rows import Judge, Variant
 from quantscope.study.sensitivity_sweep import Scores, Sweep, fitting_batch
-from quantscope.zoo import recorded_float_digest
+from quantscope.zoo import recorded_float_digest, unknown_float_model
 
 _FLOAT, _BASE, _LAYER = "float", "base", "layer "
 _EXPECTED_NOTE = "is put back"  # of a ReLU that the quantizer did; nothing that a reader must know
@@ -129,10 +129,7 @@ def _editor(file: OnnxFile, float_model: str | Path | None) -> Editor:
 
 def _float_file(editor: Editor) -> OnnxFile:
     if editor.float_path is None or editor.pairing is None:
-        raise BadConfigError(
-            f"{editor.file.path.name} does not say which float model it was made from; "
-            f"give it with --float FILE"
-        )
+        raise unknown_float_model(editor.network)
     return load_onnx(editor.float_path)
 
 
