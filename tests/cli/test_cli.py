@@ -1,5 +1,6 @@
 """The command line as a person meets it: real processes, exit codes, one line for bad input."""
 
+import inspect
 import json
 import os
 import shlex
@@ -14,6 +15,7 @@ import pytest
 
 import quantscope
 import quantscope.zoo
+from quantscope.cli import app
 
 
 def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -282,3 +284,23 @@ def test_ctrl_c_says_that_it_stopped(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert process.stderr.read() == "Stopped.\n"
     assert process.returncode == 130
+
+
+def test_no_paragraph_of_a_help_text_is_broken_in_its_middle() -> None:
+    """Typer joins the lines of the first paragraph only; those after it keep their ends."""
+    for command in app.registered_commands:
+        assert command.callback is not None
+        paragraphs = inspect.cleandoc(command.callback.__doc__ or "").split("\n\n")
+        for paragraph in paragraphs[1:]:
+            kept = paragraph.startswith(("Example: ", "    "))
+            assert kept or "\n" not in paragraph, f"{command.name}: {paragraph}"
+
+
+def test_help_says_which_images_are_taken_unless_told() -> None:
+    texts = {
+        name: " ".join(run(name, "--help").stdout.replace("│", " ").split())
+        for name in ("compare", "sensitivity", "capture")
+    }
+    assert "Left out: image 0 alone." in texts["capture"]
+    for name in ("compare", "sensitivity"):
+        assert "of which 1,000 are used unless --images says more" in texts[name]

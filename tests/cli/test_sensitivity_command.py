@@ -86,3 +86,8 @@ def test_bad_input_gets_one_line(tmp_path: Path) -> None:
     assert "choose 1 to 1,000" in refused(MODEL, "--images", 0)
     assert "is a .png or .svg file" in refused(MODEL, "--figure", tmp_path / "a.jpg")
     assert "There is no folder" in refused(MODEL, "--figure", tmp_path / "no" / "a.png")
+
+
+def test_one_image_is_one_image() -> None:
+    text = printed("resnet8-int8", "--images", 1)
+    assert "reference execution, 1 image of cifar10-test-sample" in text

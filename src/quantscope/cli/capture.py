@@ -1,5 +1,6 @@
 """`quantscope capture`"""
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -31,7 +32,10 @@ def command(
     ] = None,
     image: Annotated[
         list[str] | None,
-        typer.Option(help="Which images of --data, from 0: 3, or 10-19; may be given again."),
+        typer.Option(
+            help="Which images of --data, from 0: 3, or 10-19; may be given again. Left out: image "
+            "0 alone."
+        ),
     ] = None,
     data: Annotated[
         str, typer.Option(help="sample (1,000 bundled test images), full (10,000), or FILE.npz.")
@@ -85,8 +89,8 @@ def command(
         )
     if not result.tensors:
         raise BadConfigError(
-            f"{result.model} has no quantized activations; name the layers with --layer, "
-            f"quantscope inspect lists them"
+            f"{result.model} has no quantized activations; name the layers with --layer. "
+            f"List them with: quantscope inspect {shlex.quote(model)}"
         )
     save_capture(result, output)
     if as_json:

@@ -8,6 +8,7 @@ import typer
 
 from quantscope.cli.console import console, emit_json, progress_bar
 from quantscope.cli.outputs import Force, check_new
+from quantscope.plurals import many
 
 if TYPE_CHECKING:
     from quantscope.report.text_table import TextTable
@@ -31,10 +32,17 @@ def command(
         ),
     ] = None,
     images: Annotated[
-        int | None, typer.Option(help="Only the first N images (1,000, or all if there are fewer).")
+        int | None,
+        typer.Option(
+            help="Only the first N images; not given, the first 1,000 or all if there are fewer."
+        ),
     ] = None,
     data: Annotated[
-        str, typer.Option(help="sample (1,000 bundled test images), full (10,000), or FILE.npz.")
+        str,
+        typer.Option(
+            help="sample (1,000 bundled test images), full (10,000, of which 1,000 are used unless "
+            "--images says more), or FILE.npz."
+        ),
     ] = "sample",
     execution: Annotated[
         Literal["reference", "runtime"],
@@ -134,7 +142,7 @@ def lines(result: "Comparison", width: int | None = None) -> Iterator[str]:
 
     yield (
         f"{result.model} against {result.float_model}, {result.execution} execution, "
-        f"{result.images:,} images of {result.data}"
+        f"{many(result.images, 'image')} of {result.data}"
     )
     output = result.output
     kl = "not finite" if output.kl_nats is None else f"{output.kl_nats:.3g} nats"

@@ -8,6 +8,7 @@ import typer
 
 from quantscope.cli.console import console, emit_json, messages, progress_bar
 from quantscope.cli.outputs import Force, check_new
+from quantscope.plurals import many
 
 if TYPE_CHECKING:
     from quantscope.report.text_table import TextTable
@@ -37,10 +38,17 @@ def command(
         ),
     ] = "disable",
     images: Annotated[
-        int | None, typer.Option(help="Only the first N images (1,000, or all if there are fewer).")
+        int | None,
+        typer.Option(
+            help="Only the first N images; not given, the first 1,000 or all if there are fewer."
+        ),
     ] = None,
     data: Annotated[
-        str, typer.Option(help="sample (1,000 bundled test images), full (10,000), or FILE.npz.")
+        str,
+        typer.Option(
+            help="sample (1,000 bundled test images), full (10,000, of which 1,000 are used unless "
+            "--images says more), or FILE.npz."
+        ),
     ] = "sample",
     execution: Annotated[
         Literal["reference", "runtime"],
@@ -65,8 +73,7 @@ def command(
 ) -> None:
     """Rank the layers by what their quantization costs the whole network.
 
-    A layer is switched with its weight, bias and output. Ranked by the SQNR of the logits, which
-    tells layers apart where hardly an image changes its class.
+    A layer is switched with its weight, bias and output, and ranked by the SQNR of the logits.
 
     Example: quantscope sensitivity resnet8-int8 --images 200
     """
@@ -105,7 +112,7 @@ def lines(result: "Sensitivity", width: int | None = None) -> Iterator[str]:
 
     yield (
         f"{result.model} against {result.float_model}, {result.execution} execution, "
-        f"{result.images:,} images of {result.data}"
+        f"{many(result.images, 'image')} of {result.data}"
     )
     bases = {"quantized": result.quantized, "with all of it off": result.all_off}
     yield f"accuracy: float {result.float_accuracy:.2%}" + "".join(

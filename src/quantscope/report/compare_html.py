@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from quantscope.model import Network, Pairing
 from quantscope.model.residuals import residuals
+from quantscope.plurals import many
 from quantscope.report.compare_page import page
 from quantscope.report.compare_tables import anchor_of, comparison_tables, number, side_by_side
 from quantscope.report.figures.channels import channel_error
@@ -120,7 +121,7 @@ def _text(text: str) -> str:
 
 def _subtitle(comparison: Comparison) -> str:
     return (
-        f'<p class="faint">{comparison.images:,} images of {_text(comparison.data)}, '
+        f'<p class="faint">{many(comparison.images, "image")} of {_text(comparison.data)}, '
         f"{comparison.execution} execution: {_EXECUTIONS[comparison.execution]}.</p>"
     )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from quantscope.plurals import many
 from quantscope.report.network_text import spread_text
 from quantscope.report.text_table import Column, TextTable
 from quantscope.report.wording import printable
@@ -66,7 +67,7 @@ def _heading(comparison: Comparison) -> str:
     kl = "not finite" if output.kl_nats is None else f"{output.kl_nats:.3g} nats"
     return (
         f"{comparison.model} against {comparison.float_model}, {comparison.execution} execution, "
-        f"{comparison.images:,} images of {comparison.data}: same class for "
+        f"{many(comparison.images, 'image')} of {comparison.data}: same class for "
         f"{output.class_agreement:.2%}, KL of the {output.kl_of} {kl}"
     )
 

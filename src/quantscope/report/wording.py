@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from quantscope.model.network import AttributeValue, Layer
 from quantscope.model.onnx_tensors import Dim, Shape
+from quantscope.plurals import many
 from quantscope.run.evaluate import PairedDelta
 
 _SHORT = {"kernel_shape": "", "strides": "s", "pads": "p", "dilations": "d", "group": "g"}
@@ -26,11 +27,6 @@ def elided(text: str, most: int) -> str:
 def number(value: float) -> str:
     """Four significant digits."""
     return f"{value:.4g}"
-
-
-def many(count: int, thing: str) -> str:
-    """`1 image`, `1,200 images`."""
-    return f"{count:,} {thing}{'s' * (count != 1)}"
 
 
 def paired_text(delta: PairedDelta) -> str:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from quantscope.data import ImageSet
 from quantscope.errors import BadModelError
+from quantscope.plurals import many
 from quantscope.run.classifier import Classifier, fitting_input
 
 Array = NDArray[Any]
@@ -52,7 +53,7 @@ def input_pieces(
 def of_images(name: str, value: Array, rows: int, count: int) -> Array:
     if value.ndim == 0 or value.shape[0] != rows:
         raise BadModelError(
-            f"{name} has shape {list(value.shape)} for {rows} images: its first axis does not "
-            f"count images, so its values cannot be told apart by image"
+            f"{name} has shape {list(value.shape)} for {many(rows, 'image')}: its first axis does "
+            f"not count images, so its values cannot be told apart by image"
         )
     return value[:count]

@@ -113,7 +113,11 @@ def sensitivity(
             for row in judge.rows(each, part.scores[_BASE], part.switched)
         ),
         not_switched=targets.skipped,
-        notes=(*_notes(editor, float_file, execution), *targets.notes),
+        notes=(
+            *_notes(editor, float_file, execution),
+            *_left_out(judge, float_file.path.name),
+            *targets.notes,
+        ),
         provenance=classifier.provenance,
     )
 
@@ -141,6 +145,16 @@ def _notes(editor: Editor, float_file: OnnxFile, execution: Execution) -> Iterat
     another = from_another(editor.file.path.name, made_from, *given)
     if another is not None:
         yield another
+
+
+def _left_out(judge: Judge, float_model: str) -> Iterator[str]:
+    without = np.flatnonzero(~judge.finite)
+    if without.size:
+        yield (
+            f"{float_model} gives NaN or infinite scores for {without.size:,} of "
+            f"{len(judge.images):,} images, first image {judge.images.indices[without[0]]}; "
+            f"SQNRs are of the others"
+        )
 
 
 def _check_images(classifier: Classifier, images: ImageSet) -> None:
