@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from quantscope.cli.console import console, emit_json, progress_bar
+from quantscope.cli.console import emit_json, progress_bar, show, terminal_width
 from quantscope.cli.outputs import Force, check_new
 from quantscope.errors import BadConfigError
 
@@ -96,8 +96,7 @@ def command(
     if as_json:
         emit_json({"file": str(output), **capture_to_dict(result)})
         return
-    for line in _lines(result, rows, output, console.width if console.is_terminal else None):
-        console.print(line, markup=False)
+    show(_lines(result, rows, output, terminal_width()))
 
 
 def _rows(texts: list[str]) -> list[int]:
@@ -139,7 +138,7 @@ def _table(result: "Capture") -> "TextTable":
     from quantscope.report.text_table import Column, TextTable
 
     columns = (
-        Column("tensor"),
+        Column("tensor", kind="name"),
         Column("type"),
         Column("shape"),
         Column("scale", right=True),

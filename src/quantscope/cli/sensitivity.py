@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from quantscope.cli.console import console, emit_json, messages, progress_bar
+from quantscope.cli.console import emit_json, messages, progress_bar, show, terminal_width
 from quantscope.cli.outputs import Force, check_new
 from quantscope.plurals import many
 
@@ -102,8 +102,7 @@ def command(
     if as_json:
         emit_json(result.to_dict())
         return
-    for line in lines(result, console.width if console.is_terminal else None):
-        console.print(line, markup=False)
+    show(lines(result, terminal_width()))
 
 
 def lines(result: "Sensitivity", width: int | None = None) -> Iterator[str]:
@@ -134,7 +133,7 @@ def lines(result: "Sensitivity", width: int | None = None) -> Iterator[str]:
 
 def _table(result: "Sensitivity", mode: "RowMode") -> "TextTable":
     from quantscope.report.text_table import Column, TextTable
-    from quantscope.report.wording import printable
+    from quantscope.report.wording import printable, rounded
 
     rows = result.ranked(mode)
     weights = _weights(rows)
@@ -150,18 +149,18 @@ def _table(result: "Sensitivity", mode: "RowMode") -> "TextTable":
         title,
         (
             Column("", right=True),
-            Column("layer"),
-            Column("operator"),
-            *(Column(heading, right=True) for heading in headings),
-            Column(""),
+            Column("layer", kind="name"),
+            Column("operator", spare=2),
+            *(Column(h, right=True, spare=int(h in ("gained", "lost"))) for h in headings),
+            Column("", kind="bar"),
         ),
         tuple(
             (
                 str(row.rank),
                 printable(row.layer),
                 row.op_type,
-                f"{100 * row.delta:+.2f}",
-                "{:+.2f} to {:+.2f}".format(*(100 * end for end in row.interval_95)),
+                rounded(100 * row.delta, "+.2f"),
+                " to ".join(rounded(100 * end, "+.2f") for end in row.interval_95),
                 str(row.gained),
                 str(row.lost),
                 "exact" if row.exact else _number(row.logit_sqnr_db, ".2f"),
@@ -187,7 +186,9 @@ def _weights(rows: tuple["SensitivityRow", ...]) -> list[float]:
 
 
 def _number(value: float | None, form: str) -> str:
-    return "–" if value is None else format(value, form)
+    from quantscope.report.wording import rounded
+
+    return "–" if value is None else rounded(value, form)
 
 
 def _agreement(base: "Base", scores: str) -> str:

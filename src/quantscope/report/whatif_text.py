@@ -6,7 +6,7 @@ from quantscope.edit import Change, Edit, describe
 from quantscope.model import QuantParams
 from quantscope.plurals import many
 from quantscope.report.text_table import Column, TextTable
-from quantscope.report.wording import paired_text, printable
+from quantscope.report.wording import paired_text, printable, rounded
 from quantscope.run.evaluate import Evaluation
 from quantscope.run.whatif import DownstreamSqnr, Effect
 
@@ -81,7 +81,7 @@ def _changes(changes: Sequence[Change]) -> TextTable:
     return TextTable(
         "what changed in the model",
         (
-            Column("tensor"),
+            Column("tensor", kind="name"),
             Column("because"),
             Column("scale"),
             Column("zero-point"),
@@ -130,11 +130,11 @@ def _sqnr(sqnr: DownstreamSqnr, width: int | None) -> Iterator[str]:
                 printable(name),
                 _decibels(before),
                 _decibels(after),
-                f"{both[name]:+.2f}" if name in both else "",
+                rounded(both[name], "+.2f") if name in both else "",
             )
             for name, before, after in known
         )
-        yield from TextTable("SQNR", (Column("tensor"), *right), rows).lines(width)
+        yield from TextTable("SQNR", (Column("tensor", kind="name"), *right), rows).lines(width)
     else:
         yield "no SQNR downstream is to be seen"
     if sqnr.unseen:
