@@ -119,6 +119,7 @@ def test_the_page_of_two_versions_names_both(tmp_path: Path) -> None:
     html = page.read_text(encoding="utf-8")
     assert "resnet8-uint8.onnx and resnet8-int8.onnx against resnet8.onnx" in html
     assert ">Side by side</h2>" in html
+    assert html.count("accuracy, float → quantized") == 2
 
 
 def test_a_page_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
