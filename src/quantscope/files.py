@@ -1,12 +1,22 @@
 """Writing a person's files: whole or not at all, and never over something else by accident."""
 
 import os
+import shlex
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from quantscope.errors import QuantscopeError
+
+BUNDLED = Path(__file__).parent / "zoo" / "bundled"
+"""The folder of the models that come with the package."""
+
+
+def as_argument(path: Path) -> str:
+    """The path as a person can paste it after a command; a bundled ONNX model by its name."""
+    is_bundled = path.parent == BUNDLED and path.suffix == ".onnx"
+    return path.stem if is_bundled else shlex.quote(str(path))
 
 
 def check_output(path: Path) -> None:

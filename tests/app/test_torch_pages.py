@@ -25,7 +25,7 @@ def walked(page: Page, shown: dict[str, str], float_lines: int) -> None:
         page.get_by_test_id(f"tab-{tab}").click()
         expect(page.get_by_test_id(shown[tab])).to_be_visible()
         expect(page.locator('.qs-gallery .card[data-drawn="false"]')).to_have_count(0)
-        expect(page.get_by_text("does not say which float model")).to_have_count(float_lines)
+        expect(page.get_by_text("give that one too, to compare the two")).to_have_count(float_lines)
         expect(page.get_by_text("mistake in quantscope")).to_have_count(0)
         expect(page.locator(".qs-gallery .error")).to_have_count(0)
 

@@ -104,7 +104,7 @@ def test_a_pytorch_program_says_what_is_for_onnx_only(
     alone = Session(open_pair(program))
     first = first_selection(alone.opened.network)
     assert "int8.pt2 is a PyTorch program; values are traced in ONNX models" in why_not(alone)
-    assert "int8.pt2 does not say which float model" in str(alone.opened.no_float)
+    assert "int8.pt2 was made from a float model with SHA-256" in str(alone.opened.no_float)
     assert "the float model, which is not known here" in why_no_maps(alone, first)
     with pytest.raises(QuantscopeError, match="give it too when you open the quantized one"):
         lab_for(alone.opened)

@@ -1,7 +1,10 @@
 """The command line as a person meets it: real processes, exit codes, one line for bad input."""
 
+import inspect
 import json
 import os
+import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +14,8 @@ import onnx
 import pytest
 
 import quantscope
+import quantscope.zoo
+from quantscope.cli import app
 
 
 def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -90,6 +95,44 @@ def test_import_keras_writes_both_forms(shared_folder: Path, tmp_path: Path) -> 
     assert json.loads(done.stdout)["onnx"] == str(model)
     assert json.loads(run("evaluate", model, "--images", 50, "--json").stdout)["images"] == 50
     assert json.loads(run("evaluate", weights, "--images", 50, "--json").stdout)["images"] == 50
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("compare", "resnet8-int9"),
+        ("compare", "resnet8-int8", "--float", "resnet8-int9"),
+        ("capture", "resnet8-int9", "-o", "never-written.npz"),
+        ("sensitivity", "resnet8-int9"),
+        ("whatif", "resnet8-int9", "--off", "weights"),
+    ],
+    ids=" ".join,
+)
+def test_a_model_that_is_not_there_names_the_bundled_ones(words: tuple[str, ...]) -> None:
+    assert refused(*words) == (
+        "quantscope: No file resnet8-int9; give a model's path, or a bundled one: "
+        "resnet8, resnet8-int8, resnet8-uint8, resnet8-torch\n"
+    )
+
+
+@pytest.mark.parametrize("command", [("sensitivity",), ("whatif", "--off", "stem"), ("compare",)])
+def test_a_float_model_of_the_other_kind_is_refused_in_words(command: tuple[str, ...]) -> None:
+    assert refused(*command, "resnet8-int8", "--float", "resnet8-torch") == (
+        "quantscope: resnet8.safetensors is a PyTorch model, but resnet8-int8.onnx is ONNX; "
+        "give its float model as .onnx (bundled: resnet8)\n"
+    )
+
+
+def test_the_command_of_a_hint_works_when_pasted(tmp_path: Path) -> None:
+    folder = tmp_path / "two words"
+    folder.mkdir()
+    copy = folder / "mine.onnx"
+    copy.write_bytes(quantscope.zoo.bundled_models()["resnet8-int8"].read_bytes())
+    for model, shown in ((copy, f"'{copy}'"), ("resnet8-int8", "resnet8-int8")):
+        line = refused("inspect", model, "--layer", "nosuch")
+        hint = line.partition("List them with: quantscope ")[2].rstrip()
+        assert hint == f"inspect {shown}"
+        assert run(*shlex.split(hint)).returncode == 0
 
 
 @pytest.fixture
@@ -187,3 +230,77 @@ def test_a_reader_that_has_enough_is_no_failure() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("inspect", "resnet8-int8"),
+        ("inspect", "resnet8-int8", "--json"),
+        ("compare", "resnet8-int8", "--images", "2", "--json"),
+        ("trace", "resnet8-int8", "--layer", "stem", "--at", "3,5,7"),
+        ("compare", "--help"),
+    ],
+    ids=" ".join,
+)
+def test_an_output_that_cannot_be_written_is_one_line(words: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "quantscope", *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.stderr == "quantscope: Cannot write the output: No space left on device\n"
+    assert done.returncode == 2
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
+def test_a_closed_output_is_no_failure() -> None:
+    command = f"{sys.executable} -m quantscope inspect resnet8-int8 --json >&-"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are sent otherwise there")
+def test_ctrl_c_says_that_it_stopped(tmp_path: Path) -> None:
+    # Loading the data waits, so that the signal finds the command at work.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import quantscope.data as data, time\n"
+        "def load(name):\n    print('waiting', flush=True)\n    time.sleep(60)\n"
+        "data.load = load\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-m", "quantscope", "compare", "resnet8-int8"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), *filter(None, sys.path)))},
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline() == "waiting\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == "Stopped.\n"
+    assert process.returncode == 130
+
+
+def test_no_paragraph_of_a_help_text_is_broken_in_its_middle() -> None:
+    """Typer joins the lines of the first paragraph only; those after it keep their ends."""
+    for command in app.registered_commands:
+        assert command.callback is not None
+        paragraphs = inspect.cleandoc(command.callback.__doc__ or "").split("\n\n")
+        for paragraph in paragraphs[1:]:
+            kept = paragraph.startswith(("Example: ", "    "))
+            assert kept or "\n" not in paragraph, f"{command.name}: {paragraph}"
+
+
+def test_help_says_which_images_are_taken_unless_told() -> None:
+    texts = {
+        name: " ".join(run(name, "--help").stdout.replace("│", " ").split())
+        for name in ("compare", "sensitivity", "capture")
+    }
+    assert "Left out: image 0 alone." in texts["capture"]
+    for name in ("compare", "sensitivity"):
+        assert "of which 1,000 are used unless --images says more" in texts[name]

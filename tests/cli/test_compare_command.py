@@ -13,7 +13,12 @@ from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner
 
 from quantscope.cli import app
+from quantscope.cli.compare import lines
+from quantscope.data import load_sample
 from quantscope.errors import QuantscopeError
+from quantscope.report.text_table import wrapped
+from quantscope.run.compare import compare
+from quantscope.run.sessions import Execution
 
 
 def run(*words: object) -> str:
@@ -133,6 +138,7 @@ def test_the_page_of_two_versions_names_both(tmp_path: Path) -> None:
     html = page.read_text(encoding="utf-8")
     assert "resnet8-uint8.onnx and resnet8-int8.onnx against resnet8.onnx" in html
     assert ">Side by side</h2>" in html
+    assert html.count("accuracy, float → quantized") == 2
 
 
 def test_a_page_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
@@ -245,3 +251,26 @@ def test_a_missing_model_names_the_bundled_ones() -> None:
     for words in (("nothing.onnx",), ("resnet8-int8", "--with", "nothing.onnx")):
         text = refused(*words, "--images", 1)
         assert "nothing.onnx" in text
+
+
+@pytest.mark.parametrize("execution", ["reference", "runtime"])
+@pytest.mark.parametrize("width", [80, 100])
+def test_the_tables_fit_a_terminal(width: int, execution: Execution) -> None:
+    result = compare("resnet8-int8", load_sample().take(2), execution=execution)
+    text = [part for line in lines(result, width) for part in wrapped(line, width)]
+    assert max(map(len, text)) <= width
+    names = {tensor.name for tensor in result.tensors}
+    firsts = [line.removeprefix("!").split()[0] for line in text if line.startswith(("  ", "! "))]
+    assert len(names & set(firsts)) > 20
+    assert any(line.startswith("no room for ") for line in text)
+    assert not any(line.startswith("no room for ") for line in lines(result))
+
+
+def test_the_headings_say_of_what_clipped_and_clipping_are() -> None:
+    text = run("resnet8-int8", "--images", 2)
+    assert "float values beyond its range (clipped)" in text
+    assert "the share of each source in the quantized network's error" in text
+
+
+def test_small_negative_shares_are_zero() -> None:
+    assert "-0.0%" not in run("resnet8-uint8", "--images", 20)

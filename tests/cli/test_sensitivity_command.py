@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 from quantscope.cli import sensitivity as module
 from quantscope.data import load_sample
 from quantscope.errors import QuantscopeError
+from quantscope.report.text_table import wrapped
 from quantscope.study.sensitivity import sensitivity
 
 app = typer.Typer()
@@ -86,3 +87,17 @@ def test_bad_input_gets_one_line(tmp_path: Path) -> None:
     assert "choose 1 to 1,000" in refused(MODEL, "--images", 0)
     assert "is a .png or .svg file" in refused(MODEL, "--figure", tmp_path / "a.jpg")
     assert "There is no folder" in refused(MODEL, "--figure", tmp_path / "no" / "a.png")
+
+
+def test_one_image_is_one_image() -> None:
+    text = printed("resnet8-int8", "--images", 1)
+    assert "reference execution, 1 image of cifar10-test-sample" in text
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_the_ranking_fits_a_terminal(width: int) -> None:
+    result = sensitivity(MODEL, load_sample().take(2), mode="both")
+    text = [part for line in module.lines(result, width) for part in wrapped(line, width)]
+    assert max(map(len, text)) <= width
+    assert sum(line.split()[:1] == ["1"] for line in text) == 2
+    assert not any(set(line.strip()) == {"█"} for line in text)

@@ -102,17 +102,17 @@ REFUSALS: list[tuple[Edit, str]] = [
     (
         SetScale("stem.uot", 0.1),
         "No quantized tensor 'stem.uot' in resnet8-int8.onnx; closest: stem.out, "
-        "stem.weight, stem.bias. List them with: quantscope inspect resnet8-int8.onnx",
+        "stem.weight, stem.bias. List them with: quantscope inspect resnet8-int8",
     ),
     (
         Off("stack9"),
         "No layer or quantized tensor 'stack9' in resnet8-int8.onnx; closest: stack3.add, "
-        "stack2.add, stack1.add. List them with: quantscope inspect resnet8-int8.onnx",
+        "stack2.add, stack1.add. List them with: quantscope inspect resnet8-int8",
     ),
     (
         On("nothing at all"),
         "No layer or quantized tensor 'nothing at all' in resnet8-int8.onnx. "
-        "List them with: quantscope inspect resnet8-int8.onnx",
+        "List them with: quantscope inspect resnet8-int8",
     ),
     (
         SetScale("stem", 0.1),
@@ -185,12 +185,13 @@ def partly_quantized(folder: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["conv.out", "conv.weight", "w", "relu.out"])
 def test_a_tensor_that_is_not_quantized_is_said_to_be_none(name: str, tmp_path: Path) -> None:
-    editor = Editor(partly_quantized(tmp_path))
+    path = partly_quantized(tmp_path)
+    editor = Editor(path)
     with pytest.raises(QuantscopeError) as refused:
         editor.apply([SetScale(name, 0.1)])
     assert str(refused.value) == (
         f"{name!r} is not quantized in tiny.onnx, so it has no scale to change. "
-        "List the quantized tensors with: quantscope inspect tiny.onnx"
+        f"List the quantized tensors with: quantscope inspect {path}"
     )
 
 
@@ -231,7 +232,7 @@ def test_a_float_model_has_nothing_to_edit() -> None:
         Editor("resnet8")
     assert str(refused.value) == (
         "resnet8.onnx is not quantized: it has no parameters to edit; "
-        "make a quantized model of it with: quantscope quantize resnet8.onnx -o OUT.onnx"
+        "make a quantized model of it with: quantscope quantize resnet8 -o OUT.onnx"
     )
 
 

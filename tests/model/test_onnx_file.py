@@ -273,3 +273,15 @@ def test_large_constants_of_nodes_stay_in_the_file_too(tmp_path: Path) -> None:
         [node, helper.make_node("MatMul", ["x", "w"], ["y"])], inputs=[value("x", [2, 30], FLOAT)]
     )
     assert load_onnx(saved(proto, tmp_path)).hollow.ByteSize() < 500
+
+
+def test_scales_by_channel_before_opset_13_are_refused_with_the_reason(tmp_path: Path) -> None:
+    scale, zero = constant("s", np.ones(2, np.float32)), constant("z", np.zeros(2, np.int8))
+    proto = model(
+        [helper.make_node("DequantizeLinear", ["w", "s", "z"], ["y"], axis=0)],
+        [constant("w", np.ones((2, 3), np.int8)), scale, zero],
+    )
+    proto.opset_import[0].version = 11
+    text = refusal(saved(proto, tmp_path))
+    assert "is not valid ONNX: Unrecognized attribute: axis" in text
+    assert text.endswith("; scales by channel need opset 13: convert or export it for that")

@@ -137,6 +137,8 @@ def test_poor_channels_of_a_weight_stand_out() -> None:
     (found,) = reading(comparison(*fine, weight("d", 27.9, 40.0, 0.0)))
     assert "2 of its 3 channels are more than 12 dB below the 40.0 dB" in found
     assert "channel 2 at 0.0 dB" in found
+    (found,) = reading(comparison(*fine, weight("d", 27.9, 40.0, 40.0)))
+    assert "1 of its 3 channels is more than 12 dB below" in found
 
 
 def test_another_float_model_than_the_recorded_one_comes_first() -> None:

@@ -314,8 +314,8 @@ def test_models_that_cannot_be_traced_get_one_line(quantized: Callable[..., Path
     with pytest.raises(BadModelError) as error:
         trace_value(path, "stem", 0, (0, 0, 0), float_model="resnet8-torch")
     assert str(error.value) == (
-        "resnet8.safetensors is a PyTorch model; trace reads ONNX files: "
-        "give the float model as .onnx"
+        f"resnet8.safetensors is a PyTorch model, but {path.name} is ONNX; "
+        "give its float model as .onnx (bundled: resnet8)"
     )
 
 

@@ -274,12 +274,24 @@ def test_a_model_with_a_fixed_batch_is_filled_up(
     assert by_nine.rows == free.rows
 
 
-def test_a_nan_in_the_images_leaves_no_sqnr_and_no_crash(net: Path, float_net: Path) -> None:
+def test_images_without_finite_float_scores_are_left_out_of_the_ranking(
+    net: Path, float_net: Path
+) -> None:
     images = PICTURES.images.copy()
     images[3, 0, 2, 2] = np.nan
-    result = sensitivity(net, replace(PICTURES, images=images), float_model=float_net)
-    assert {row.logit_sqnr_db for row in result.rows} == {None}
-    assert not any(row.exact for row in result.rows)
+    with_nan = replace(PICTURES, images=images)
+    result = sensitivity(net, with_nan, float_model=float_net)
+    others = [place for place in range(len(PICTURES)) if place != 3]
+    without = sensitivity(net, PICTURES.select(others), float_model=float_net)
+    assert [row.rank for row in result.rows] == [row.rank for row in without.rows]
+    assert [row.logit_sqnr_db for row in result.rows] == pytest.approx(
+        [row.logit_sqnr_db for row in without.rows]
+    )
+    assert without.notes == ()
+    assert result.notes == (
+        f"{float_net.name} gives NaN or infinite scores for 1 of {len(PICTURES)} images, first "
+        f"image {PICTURES.indices[3]}; SQNRs are of the others",
+    )
     json.dumps(result.to_dict(), allow_nan=False)
 
 
@@ -381,7 +393,7 @@ def test_models_that_do_not_fit_get_one_line(net: Path, float_net: Path, tmp_pat
     assert "--float FILE" in refusal(BadConfigError, net, PICTURES)
     torch = refusal(BadModelError, "resnet8-torch", SAMPLE)
     assert "is a PyTorch model; sensitivity reads ONNX files" in torch
-    assert "no file" in refusal(BadModelError, tmp_path / "no.onnx", PICTURES)
+    assert "No file" in refusal(BadModelError, tmp_path / "no.onnx", PICTURES)
     refusal(BadModelError, net, PICTURES, float_model="resnet8")
 
 

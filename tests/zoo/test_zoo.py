@@ -138,6 +138,15 @@ def test_a_file_of_a_bundled_models_name_wins(
     assert find_model("resnet8") == Path("resnet8")
 
 
+def test_a_model_that_is_not_there_names_the_bundled_ones() -> None:
+    with pytest.raises(BadModelError) as refused:
+        find_model("resnet8-int9")
+    assert str(refused.value) == (
+        "No file resnet8-int9; give a model's path, or a bundled one: "
+        "resnet8, resnet8-int8, resnet8-uint8, resnet8-torch"
+    )
+
+
 def test_bundled_onnx_and_torch_agree_on_every_sample_image() -> None:
     pytest.importorskip("torch")
     sample = load_sample()

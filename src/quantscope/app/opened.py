@@ -9,7 +9,7 @@ from quantscope.data import ImageSet, load
 from quantscope.errors import BadModelError, QuantscopeError
 from quantscope.model import Network, Pairing, pair, read_network
 from quantscope.run.sessions import Execution
-from quantscope.zoo import bundled_models, find_model
+from quantscope.zoo import bundled_models, find_model, unknown_float_model
 
 DEFAULT_MODEL = "resnet8-int8"
 
@@ -98,11 +98,8 @@ def _open(path: Path, given: Path | None) -> Opened:
         return Opened(path, network, None, None, None, None)
     float_path, float_program = floats_of(network, given)
     if float_path is None:
-        why = (
-            f"{path.name} does not say which float model it was made from; "
-            f"give that one too, to compare the two"
-        )
-        return Opened(path, network, None, None, None, why)
+        why = unknown_float_model(network, "give that one too, to compare the two")
+        return Opened(path, network, None, None, None, str(why))
     float_network = read_network(float_path)
     if float_network.is_quantized:
         raise BadModelError(
@@ -118,7 +115,7 @@ def _open(path: Path, given: Path | None) -> Opened:
 
 
 def _existing(model: str | Path) -> Path:
-    path = find_model(model)
+    path = find_model(model, must_exist=False)
     if not path.exists():
         names = ", ".join(openable_models())
         raise BadModelError(f"No file {path}; give a model's path, or a bundled one: {names}")

@@ -1,7 +1,9 @@
 """The command line: a thin face of the library, one module a command."""
 
+import errno
 import os
 import sys
+from pathlib import Path
 
 import typer
 
@@ -26,6 +28,9 @@ from quantscope.errors import QuantscopeError
 
 # typer carries its own copy of click, whose errors it does not re-export; this is their base.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+_STOPPED = 130  # what shells say of a program that Ctrl-C ended, and typer gives for it
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 app = typer.Typer(
     name="quantscope",
@@ -73,12 +78,20 @@ def _options(
 
 def main() -> None:
     """Run a command. Bad input is one line on stderr and exit code 2, never a traceback."""
+    if sys.stdout is None:  # closed, as by `>&-`
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
     try:
         code = app(standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader has enough, as in `quantscope inspect m.onnx | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_no_more()
         code = 0
+    except OSError as error:
+        if error.filename is not None or error.errno not in _UNWRITABLE:
+            raise
+        _write_no_more()
+        messages.print(f"quantscope: Cannot write the output: {error.strerror}", markup=False)
+        code = 2
     except QuantscopeError as error:
         messages.print(f"quantscope: {error}", markup=False)
         code = 2
@@ -92,6 +105,12 @@ def main() -> None:
             messages.print(f"quantscope: {text}{end}{hint}", markup=False)
         code = 2
     except (KeyboardInterrupt, typer.Abort):
-        messages.print("quantscope: stopped", markup=False)
-        code = 130
+        code = _STOPPED
+    if code == _STOPPED:
+        messages.print("Stopped.")
     sys.exit(code)
+
+
+def _write_no_more() -> None:
+    """Python writes what is left in stdout's buffer when it ends, and would fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

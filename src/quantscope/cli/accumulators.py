@@ -6,6 +6,7 @@ import typer
 from rich.table import Table
 
 from quantscope.cli.console import console, emit_json, progress_bar
+from quantscope.plurals import many
 
 if TYPE_CHECKING:
     from quantscope.run import Accumulators, LayerAccumulator, SaturationPrediction
@@ -66,7 +67,7 @@ def command(
 
 def _show(found: "Accumulators") -> None:
     console.print(
-        f"{found.model}  accumulators over {found.images:,} images of {found.data}",
+        f"{found.model}  accumulators over {many(found.images, 'image')} of {found.data}",
         markup=False,
         style="bold",
     )
@@ -116,9 +117,9 @@ def _warnings(row: "LayerAccumulator") -> list[str]:
 
 def _show_prediction(found: "SaturationPrediction") -> None:
     console.print(
-        f"\non x86 without VNNI, {found.images:,} images: predicted accuracy "
+        f"\non x86 without VNNI, {many(found.images, 'image')}: predicted accuracy "
         f"{found.predicted_accuracy:.2%}, without saturation {found.exact_accuracy:.2%}, "
-        f"{len(found.changed)} images in another class",
+        f"{many(len(found.changed), 'image')} in another class",
         markup=False,
         style="bold",
     )
@@ -140,6 +141,6 @@ def _show_prediction(found: "SaturationPrediction") -> None:
     else:
         console.print(
             f"  onnxruntime on this CPU: {found.measured_accuracy:.2%}; the prediction has its "
-            f"scores bit for bit for {found.equal_rows:,} of {found.images:,} images",
+            f"scores bit for bit for {found.equal_rows:,} of {many(found.images, 'image')}",
             markup=False,
         )

@@ -1,12 +1,13 @@
 """`quantscope capture`"""
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from quantscope.cli.console import console, emit_json, progress_bar
+from quantscope.cli.console import emit_json, progress_bar, show, terminal_width
 from quantscope.cli.outputs import Force, check_new
 from quantscope.errors import BadConfigError
 
@@ -31,7 +32,10 @@ def command(
     ] = None,
     image: Annotated[
         list[str] | None,
-        typer.Option(help="Which images of --data, from 0: 3, or 10-19; may be given again."),
+        typer.Option(
+            help="Which images of --data, from 0: 3, or 10-19; may be given again. Left out: image "
+            "0 alone."
+        ),
     ] = None,
     data: Annotated[
         str, typer.Option(help="sample (1,000 bundled test images), full (10,000), or FILE.npz.")
@@ -85,15 +89,14 @@ def command(
         )
     if not result.tensors:
         raise BadConfigError(
-            f"{result.model} has no quantized activations; name the layers with --layer, "
-            f"quantscope inspect lists them"
+            f"{result.model} has no quantized activations; name the layers with --layer. "
+            f"List them with: quantscope inspect {shlex.quote(model)}"
         )
     save_capture(result, output)
     if as_json:
         emit_json({"file": str(output), **capture_to_dict(result)})
         return
-    for line in _lines(result, rows, output, console.width if console.is_terminal else None):
-        console.print(line, markup=False)
+    show(_lines(result, rows, output, terminal_width()))
 
 
 def _rows(texts: list[str]) -> list[int]:
@@ -135,7 +138,7 @@ def _table(result: "Capture") -> "TextTable":
     from quantscope.report.text_table import Column, TextTable
 
     columns = (
-        Column("tensor"),
+        Column("tensor", kind="name"),
         Column("type"),
         Column("shape"),
         Column("scale", right=True),

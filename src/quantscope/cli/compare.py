@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from quantscope.cli.console import console, emit_json, progress_bar
+from quantscope.cli.console import console, emit_json, progress_bar, show, terminal_width
 from quantscope.cli.outputs import Force, check_new
+from quantscope.plurals import many
 
 if TYPE_CHECKING:
     from quantscope.report.text_table import TextTable
@@ -31,10 +32,17 @@ def command(
         ),
     ] = None,
     images: Annotated[
-        int | None, typer.Option(help="Only the first N images (1,000, or all if there are fewer).")
+        int | None,
+        typer.Option(
+            help="Only the first N images; not given, the first 1,000 or all if there are fewer."
+        ),
     ] = None,
     data: Annotated[
-        str, typer.Option(help="sample (1,000 bundled test images), full (10,000), or FILE.npz.")
+        str,
+        typer.Option(
+            help="sample (1,000 bundled test images), full (10,000, of which 1,000 are used unless "
+            "--images says more), or FILE.npz."
+        ),
     ] = "sample",
     execution: Annotated[
         Literal["reference", "runtime"],
@@ -119,10 +127,9 @@ def command(
     if as_json:
         emit_json((versions or first).to_dict())
         return
-    width = console.width if console.is_terminal else None
+    width = terminal_width()
     text = lines(first, width) if versions is None else side_by_side_lines(versions, width)
-    for line in text:
-        console.print(line, markup=False)
+    show(text)
     if html is not None:
         console.print(f"\nWrote {html}", markup=False)
 
@@ -134,7 +141,7 @@ def lines(result: "Comparison", width: int | None = None) -> Iterator[str]:
 
     yield (
         f"{result.model} against {result.float_model}, {result.execution} execution, "
-        f"{result.images:,} images of {result.data}"
+        f"{many(result.images, 'image')} of {result.data}"
     )
     yield _agreement(result)
     for title, table in _tables(result):
@@ -172,15 +179,17 @@ def _tables(result: "Comparison") -> Iterator[tuple[str, "TextTable"]]:
 
     marked = flagged(result)
     kernel = result.execution == "runtime"
-    headings = ("", "tensor", "SQNR", "local", "clipped", "RMSE")
+    headings = ("SQNR", "local", "clipped", "RMSE")
     shares = ["inherited", "weights", "rounding", "clipping", *(["kernel"] if kernel else [])]
-    columns = [Column(h, right=place > 1) for place, h in enumerate(headings)]
-    columns += [Column(name, right=True) for name in shares]
-    columns.append(Column("inherited from"))
+    spare = {"local": 1, "clipped": 2, "RMSE": 3}
+    columns = [Column(""), Column("tensor", kind="name")]
+    columns += [Column(h, right=True, spare=spare.get(h, 0)) for h in (*headings, *shares)]
+    columns.append(Column("inherited from", spare=4))
     if result.activations:
         yield (
             "activations along the network: SQNR in dB of the network up to here and of this "
-            "quantizer alone, RMSE in steps, then the share of each source of the error",
+            "quantizer alone (local), float values beyond its range (clipped), RMSE in steps, then "
+            "the share of each source in the quantized network's error",
             TextTable(
                 "activations",
                 tuple(columns),
@@ -191,26 +200,33 @@ def _tables(result: "Comparison") -> Iterator[tuple[str, "TextTable"]]:
     if constants:
         right = [Column(h, right=True) for h in ("SQNR", "clipped", "RMSE")]
         yield (
-            "weights and biases: SQNR in dB and RMSE in steps of their rounding",
+            "weights and biases: SQNR in dB and RMSE in steps of their rounding, float values "
+            "beyond the range (clipped), channels of the lowest SQNR",
             TextTable(
                 "weights and biases",
-                (Column(""), Column("tensor"), *right, Column("worst channels")),
+                (
+                    Column(""),
+                    Column("tensor", kind="name"),
+                    *right,
+                    Column("worst channels (dB)", spare=1),
+                ),
                 tuple(_constant(t, t.name in marked) for t in constants),
             ),
         )
 
 
 def _activation(tensor: "TensorComparison", is_marked: bool, *, kernel: bool) -> tuple[str, ...]:
-    from quantscope.report.wording import printable
+    from quantscope.report.wording import printable, rounded
 
     sources = tensor.sources
     shares = ["–"] * (5 if kernel else 4)
     inputs = tensor.no_sources or ""
     if sources is not None:
         found = [sources.inherited, sources.weights, sources.rounding, sources.clipping]
-        shares = [f"{share:.1%}" for share in (*found, *([sources.kernel or 0.0] * kernel))]
+        shares = [rounded(part, ".1%") for part in (*found, *([sources.kernel or 0.0] * kernel))]
         several = len(sources.inherited_by_input) > 1
-        parts = (f"{name} {share:.1%}" for name, share in sources.inherited_by_input.items())
+        by_input = sources.inherited_by_input.items()
+        parts = (f"{name} {rounded(part, '.1%')}" for name, part in by_input)
         inputs = ", ".join(parts) if several else ""
     return (
         "!" if is_marked else "",
@@ -228,8 +244,7 @@ def _constant(tensor: "TensorComparison", is_marked: bool) -> tuple[str, ...]:
     from quantscope.report.wording import printable
 
     worst = (
-        f"{channel} ({tensor.channels[channel].sqnr_db:.1f} dB)"
-        for channel in tensor.worst_channels
+        f"{channel} ({tensor.channels[channel].sqnr_db:.1f})" for channel in tensor.worst_channels
     )
     return (
         "!" if is_marked else "",

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,6 +20,21 @@ class _Output(Console):
 
 console = _Output(highlight=False, soft_wrap=True)
 messages = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def terminal_width() -> int | None:
+    """None where stdout is no terminal, and nothing needs to fit."""
+    return console.width if console.is_terminal else None
+
+
+def show(lines: Iterable[str]) -> None:
+    """On a terminal, lines that are too long are broken at spaces."""
+    from quantscope.report.text_table import wrapped
+
+    width = terminal_width()
+    for line in lines:
+        for part in wrapped(line, width):
+            console.print(part, markup=False)
 
 
 def emit_json(result: Mapping[str, Any]) -> None:

@@ -6,6 +6,7 @@ import typer
 from rich.table import Table
 
 from quantscope.cli.console import console, emit_json, progress_bar
+from quantscope.plurals import many
 from quantscope.progress import Progress
 
 if TYPE_CHECKING:
@@ -131,12 +132,13 @@ def _show(result: "Evaluation") -> None:
     console.print(f"{result.model}  {result.execution} execution", markup=False, style="bold")
     console.print(
         f"accuracy {result.accuracy:.2%}  [{low:.2%}, {high:.2%}] at 95 %   "
-        f"{result.correct:,} of {result.images:,} images of {result.data}   loss {loss}",
+        f"{result.correct:,} of {many(result.images, 'image')} of {result.data}   loss {loss}",
         markup=False,
     )
     console.print(f"sha256 {result.digest}", markup=False, style="dim")
     if result.not_finite:
-        console.print(f"{result.not_finite} images have a NaN among their scores", markup=False)
+        found = many(result.not_finite, "image")
+        console.print(f"{found} with a NaN among the scores", markup=False)
     if len(result.class_names) <= 20:
         console.print(_class_table(result))
         return

@@ -1,6 +1,5 @@
 """Opening the model that a person named."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,8 +10,9 @@ if TYPE_CHECKING:
 def open_network(model: str) -> "Network":
     """A bundled model's name, or a file."""
     from quantscope.model.reader import read_network
+    from quantscope.zoo import find_model
 
-    return read_network(_existing(model))
+    return read_network(find_model(model))
 
 
 def open_raw_nodes(model: str) -> "RawGraph":
@@ -20,19 +20,9 @@ def open_raw_nodes(model: str) -> "RawGraph":
     from quantscope.errors import BadConfigError
     from quantscope.report.raw_nodes import read_raw_nodes
     from quantscope.run.classifier import TORCH_SUFFIXES
+    from quantscope.zoo import find_model
 
-    path = _existing(model)
+    path = find_model(model)
     if path.suffix in TORCH_SUFFIXES:
         raise BadConfigError(f"--raw lists the nodes of an ONNX file; {path.name} is not one")
     return read_raw_nodes(path)
-
-
-def _existing(model: str) -> Path:
-    from quantscope.errors import BadModelError
-    from quantscope.zoo import bundled_models, find_model
-
-    path = find_model(model)
-    if not path.exists():
-        names = ", ".join(bundled_models())
-        raise BadModelError(f"No file {path}; give a model's path, or a bundled one: {names}")
-    return path

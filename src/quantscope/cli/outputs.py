@@ -34,5 +34,5 @@ def check_new(
 def _is_same(path: Path, source: str | Path) -> bool:
     from quantscope.zoo import find_model
 
-    found = find_model(source)
+    found = find_model(source, must_exist=False)
     return path.exists() and found.exists() and path.samefile(found)

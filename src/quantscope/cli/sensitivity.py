@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from quantscope.cli.console import console, emit_json, messages, progress_bar
+from quantscope.cli.console import emit_json, messages, progress_bar, show, terminal_width
 from quantscope.cli.outputs import Force, check_new
+from quantscope.plurals import many
 
 if TYPE_CHECKING:
     from quantscope.report.text_table import TextTable
@@ -37,10 +38,17 @@ def command(
         ),
     ] = "disable",
     images: Annotated[
-        int | None, typer.Option(help="Only the first N images (1,000, or all if there are fewer).")
+        int | None,
+        typer.Option(
+            help="Only the first N images; not given, the first 1,000 or all if there are fewer."
+        ),
     ] = None,
     data: Annotated[
-        str, typer.Option(help="sample (1,000 bundled test images), full (10,000), or FILE.npz.")
+        str,
+        typer.Option(
+            help="sample (1,000 bundled test images), full (10,000, of which 1,000 are used unless "
+            "--images says more), or FILE.npz."
+        ),
     ] = "sample",
     execution: Annotated[
         Literal["reference", "runtime"],
@@ -65,8 +73,7 @@ def command(
 ) -> None:
     """Rank the layers by what their quantization costs the whole network.
 
-    A layer is switched with its weight, bias and output. Ranked by the SQNR of the logits, which
-    tells layers apart where hardly an image changes its class.
+    A layer is switched with its weight, bias and output, and ranked by the SQNR of the logits.
 
     Example: quantscope sensitivity resnet8-int8 --images 200
     """
@@ -95,8 +102,7 @@ def command(
     if as_json:
         emit_json(result.to_dict())
         return
-    for line in lines(result, console.width if console.is_terminal else None):
-        console.print(line, markup=False)
+    show(lines(result, terminal_width()))
 
 
 def lines(result: "Sensitivity", width: int | None = None) -> Iterator[str]:
@@ -105,7 +111,7 @@ def lines(result: "Sensitivity", width: int | None = None) -> Iterator[str]:
 
     yield (
         f"{result.model} against {result.float_model}, {result.execution} execution, "
-        f"{result.images:,} images of {result.data}"
+        f"{many(result.images, 'image')} of {result.data}"
     )
     bases = {"quantized": result.quantized, "with all of it off": result.all_off}
     yield f"accuracy: float {result.float_accuracy:.2%}" + "".join(
@@ -127,7 +133,7 @@ def lines(result: "Sensitivity", width: int | None = None) -> Iterator[str]:
 
 def _table(result: "Sensitivity", mode: "RowMode") -> "TextTable":
     from quantscope.report.text_table import Column, TextTable
-    from quantscope.report.wording import printable
+    from quantscope.report.wording import printable, rounded
 
     rows = result.ranked(mode)
     weights = _weights(rows)
@@ -143,18 +149,18 @@ def _table(result: "Sensitivity", mode: "RowMode") -> "TextTable":
         title,
         (
             Column("", right=True),
-            Column("layer"),
-            Column("operator"),
-            *(Column(heading, right=True) for heading in headings),
-            Column(""),
+            Column("layer", kind="name"),
+            Column("operator", spare=2),
+            *(Column(h, right=True, spare=int(h in ("gained", "lost"))) for h in headings),
+            Column("", kind="bar"),
         ),
         tuple(
             (
                 str(row.rank),
                 printable(row.layer),
                 row.op_type,
-                f"{100 * row.delta:+.2f}",
-                "{:+.2f} to {:+.2f}".format(*(100 * end for end in row.interval_95)),
+                rounded(100 * row.delta, "+.2f"),
+                " to ".join(rounded(100 * end, "+.2f") for end in row.interval_95),
                 str(row.gained),
                 str(row.lost),
                 "exact" if row.exact else _number(row.logit_sqnr_db, ".2f"),
@@ -180,7 +186,9 @@ def _weights(rows: tuple["SensitivityRow", ...]) -> list[float]:
 
 
 def _number(value: float | None, form: str) -> str:
-    return "–" if value is None else format(value, form)
+    from quantscope.report.wording import rounded
+
+    return "–" if value is None else rounded(value, form)
 
 
 def _agreement(base: "Base", scores: str) -> str:

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from quantscope.cli.console import console, emit_json, messages, progress_bar
 from quantscope.errors import BadConfigError
+from quantscope.plurals import many
 
 if TYPE_CHECKING:
     from quantscope.study import Plan, StudyResult, StudyRow
@@ -129,7 +130,7 @@ def _show(result: "StudyResult") -> None:
     for name, baseline in result.baselines.items():
         if (found := baseline.reference) is not None:
             console.print(
-                f"float {name}: {found.accuracy:.2%} of {found.images:,} images, reference",
+                f"float {name}: {found.accuracy:.2%} of {many(found.images, 'image')}, reference",
                 markup=False,
             )
     table = Table(box=None)

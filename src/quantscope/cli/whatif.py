@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from quantscope.cli.console import console, emit_json, messages, progress_bar
+from quantscope.cli.console import emit_json, messages, progress_bar, show, terminal_width
 from quantscope.cli.outputs import Force, check_new
 
 if TYPE_CHECKING:
@@ -149,9 +149,7 @@ def command(
             }
         )
         return
-    width = console.width if console.is_terminal else None
-    for line in effect_lines(effect, downstream, skipped, width):
-        console.print(line, markup=False)
+    show(effect_lines(effect, downstream, skipped, terminal_width()))
     for path in (output, save_recipe):
         if path is not None:
             messages.print(f"Wrote {path}", markup=False)

@@ -20,6 +20,7 @@ from quantscope.edit.plan import make_plan
 from quantscope.edit.wiring import Graph, Wiring, wire
 from quantscope.edit.write import written
 from quantscope.errors import BadModelError
+from quantscope.files import as_argument
 from quantscope.model import Network, OnnxFile, Pairing, load_onnx, pair, read_onnx
 from quantscope.model.onnx_file import DEFAULT_DOMAINS
 from quantscope.zoo import find_model, known_float_model
@@ -44,7 +45,7 @@ class Editor:
             raise BadModelError(
                 f"{file.path.name} is not quantized: it has no parameters to edit; "
                 "make a quantized model of it with: "
-                f"quantscope quantize {file.path.name} -o OUT.onnx"
+                f"quantscope quantize {as_argument(file.path)} -o OUT.onnx"
             )
         self.file = file
         self.network: Network = read_onnx(file)

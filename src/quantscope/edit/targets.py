@@ -1,8 +1,7 @@
 """What the names in an edit mean: a quantized tensor, or a layer's weight, bias and output."""
 
-import difflib
-
 from quantscope.errors import BadModelError
+from quantscope.files import as_argument
 from quantscope.model import Layer, Network, QuantTensor
 from quantscope.model.network import Role
 
@@ -34,9 +33,9 @@ def find_tensor(network: Network, name: str) -> QuantTensor:
     if _is_plain(network, name):
         raise BadModelError(
             f"{name!r} is not quantized in {file}, so it has no scale to change. "
-            f"List the quantized tensors with: quantscope inspect {file}"
+            f"List the quantized tensors with: quantscope inspect {as_argument(network.path)}"
         )
-    raise _unknown(network, "quantized tensor", name, [t.name for t in network.tensors])
+    raise network.missing("quantized tensor", name, [t.name for t in network.tensors])
 
 
 def find_target(network: Network, name: str) -> tuple[QuantTensor, ...]:
@@ -57,7 +56,7 @@ def find_target(network: Network, name: str) -> tuple[QuantTensor, ...]:
     if _is_plain(network, name):
         return (find_tensor(network, name),)
     known = [t.name for t in network.tensors] + [x.name for x in network.layers]
-    raise _unknown(network, "layer or quantized tensor", name, known)
+    raise network.missing("layer or quantized tensor", name, known)
 
 
 def parts_of(network: Network, layer: Layer) -> tuple[QuantTensor, ...]:
@@ -102,12 +101,3 @@ def _is_plain(network: Network, name: str) -> bool:
             there = layer.outputs if part == ".out" else layer.inputs
             return any(operand.role in roles for operand in there)
     return False
-
-
-def _unknown(network: Network, kind: str, name: str, known: list[str]) -> BadModelError:
-    close = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
-    hint = f"; closest: {', '.join(close)}" if close else ""
-    file = network.path.name
-    return BadModelError(
-        f"No {kind} {name!r} in {file}{hint}. List them with: quantscope inspect {file}"
-    )

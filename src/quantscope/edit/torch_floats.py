@@ -31,8 +31,6 @@ def known_float_program(network: Network, given: str | Path | None) -> Path | No
     """The given float model, or the bundled weights that the program says it was made from."""
     if given is not None:
         path = find_model(given)
-        if not path.exists():
-            raise BadModelError(f"There is no file {path}")
         if path.suffix not in _SUFFIXES:
             raise BadModelError(
                 f"{path.name} is no program or weights of PyTorch, but {network.path.name} is; "

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from quantscope.arithmetic.affine import dequantize
 from quantscope.arithmetic.params import QuantParams
 from quantscope.errors import BadModelError
+from quantscope.files import as_argument
 from quantscope.model.onnx_tensors import Shape
 
 Role = Literal["activation", "weight", "bias"]
@@ -224,7 +225,7 @@ class Network:
         for layer in self.layers:
             if layer.node_name == name:
                 return layer
-        raise self._missing("layer", name, [layer.name for layer in self.layers])
+        raise self.missing("layer", name, [layer.name for layer in self.layers])
 
     def tensor(self, name: str) -> QuantTensor:
         """By its name here, or any of its names in the file."""
@@ -234,7 +235,7 @@ class Network:
         for tensor in self.tensors:
             if name in (tensor.float_name, *tensor.integer_names, *tensor.dequantized_names):
                 return tensor
-        raise self._missing("quantized tensor", name, [tensor.name for tensor in self.tensors])
+        raise self.missing("quantized tensor", name, [tensor.name for tensor in self.tensors])
 
     def to_dict(self, *, full: bool = False) -> dict[str, Any]:
         """Plain values for JSON; see `network_to_dict`."""
@@ -242,12 +243,13 @@ class Network:
 
         return network_to_dict(self, full=full)
 
-    def _missing(self, kind: str, name: str, known: Sequence[str]) -> BadModelError:
+    def missing(self, kind: str, name: str, known: Sequence[str]) -> BadModelError:
+        """What to raise where a name is none of the network's."""
         close = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
         hint = f"; closest: {', '.join(close)}" if close else ""
         return BadModelError(
             f"No {kind} {name!r} in {self.path.name}{hint}. "
-            f"List them with: quantscope inspect {self.path.name}"
+            f"List them with: quantscope inspect {as_argument(self.path)}"
         )
 
 

@@ -1,5 +1,6 @@
 """Is the graph a graph: every name known, made once, in no circle, every operator valid."""
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -7,6 +8,9 @@ import onnx
 
 from quantscope.errors import BadModelError
 from quantscope.model.onnx_tensors import is_external, subgraphs
+
+_AXIS = re.compile("Unrecognized attribute: axis for operator (Deq|Q)uantizeLinear")
+_PER_CHANNEL = "; scales by channel need opset 13: convert or export it for that"
 
 
 def check_model(path: Path, proto: onnx.ModelProto) -> None:
@@ -33,7 +37,8 @@ def check_model(path: Path, proto: onnx.ModelProto) -> None:
     try:
         onnx.checker.check_model(skeleton)
     except Exception as error:  # the checker raises many kinds; each is a fault of the file
-        raise BadModelError(f"{path} is not valid ONNX: {one_line(error)}") from None
+        hint = _PER_CHANNEL if _AXIS.search(str(error)) else ""
+        raise BadModelError(f"{path} is not valid ONNX: {one_line(error)}{hint}") from None
 
 
 def one_line(error: Exception) -> str:

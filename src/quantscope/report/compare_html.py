@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from quantscope.model import Network, Pairing
 from quantscope.model.residuals import residuals
+from quantscope.plurals import many
 from quantscope.report.compare_page import page
 from quantscope.report.compare_tables import anchor_of, comparison_tables, number, side_by_side
 from quantscope.report.figures.channels import channel_error
@@ -32,6 +33,7 @@ _EXECUTIONS = {
     "runtime": "the fused kernels that ship",
 }
 _MOST_CHANNEL_FIGURES = 4
+_MOST_FINDINGS = 8
 _WORDS = (
     ("SQNR", "the signal's energy over the error's, in decibels; 6 dB are one bit. “Up to here” is "
      "the error of the whole network so far, “alone” that of this quantizer on the float value."),
@@ -62,6 +64,7 @@ def comparison_html(
     accuracy: PairedDelta | None = None,
     other: Comparison | None = None,
     other_network: Network | None = None,
+    other_accuracy: PairedDelta | None = None,
     histograms: Histograms | None = None,
     versions: SideBySide | None = None,
 ) -> str:
@@ -70,7 +73,8 @@ def comparison_html(
     `network` is the quantized one and adds its scales, weights and residual branches; `pairing` the
     float weights beside them; `accuracy` (the quantized model's evaluation minus the float one's)
     what happened to the classes. `other` is a second quantized model against the same float one,
-    `other_network` its network, for the parameters side by side. Each of `histograms` is drawn, so
+    `other_network` its network, for the parameters side by side, and `other_accuracy` as
+    `accuracy`. Each of `histograms` is drawn, so
     give a few. `versions` gives `other`, which of the tensors match, and why the rest do not.
     """
     if versions is not None:
@@ -81,13 +85,10 @@ def comparison_html(
         if other.float_digest != comparison.float_digest:
             title += f" and {other.float_model}"
     parts = [
+        _numbers(comparison, accuracy, named=other is not None),
+        *([] if other is None else [_numbers(other, other_accuracy, named=True)]),
         _reading(comparison, named=other is not None),
-        _numbers(comparison, accuracy),
-        *(
-            []
-            if other is None
-            else [_reading(other, named=True, linked=False), _numbers(other, None)]
-        ),
+        *([] if other is None else [_reading(other, named=True, linked=False)]),
         "<h2>Along the network</h2>",
         _figures(_along(comparison, network, pairing, other, versions)),
         _channels(comparison, network),
@@ -120,13 +121,14 @@ def _text(text: str) -> str:
 
 def _subtitle(comparison: Comparison) -> str:
     return (
-        f'<p class="faint">{comparison.images:,} images of {_text(comparison.data)}, '
+        f'<p class="faint">{many(comparison.images, "image")} of {_text(comparison.data)}, '
         f"{comparison.execution} execution: {_EXECUTIONS[comparison.execution]}.</p>"
     )
 
 
-def _numbers(comparison: Comparison, accuracy: PairedDelta | None) -> str:
-    return '<dl class="numbers">' + "".join(_cards(comparison, accuracy)) + "</dl>"
+def _numbers(comparison: Comparison, accuracy: PairedDelta | None, *, named: bool) -> str:
+    name = f"<h3>{_text(comparison.model)}</h3>" if named else ""
+    return f'{name}<dl class="numbers">{"".join(_cards(comparison, accuracy))}</dl>'
 
 
 def _cards(comparison: Comparison, accuracy: PairedDelta | None) -> Iterator[str]:
@@ -136,7 +138,7 @@ def _cards(comparison: Comparison, accuracy: PairedDelta | None) -> Iterator[str
         yield _card(
             "accuracy, float → quantized",
             f"{100 * accuracy.second.accuracy:.2f} → {100 * accuracy.first.accuracy:.2f} %",
-            f"{signed(100 * accuracy.delta, '+.2f')} points [{low}, {high}]",
+            f"{signed(100 * accuracy.delta, '+.2f')} points [{low}, {high}] at 95 %",
         )
     if output is not None:
         yield _card(
@@ -181,14 +183,24 @@ def _reading(comparison: Comparison, *, named: bool, linked: bool = True) -> str
         start = next((name for name in links if sentence.startswith(name)), "")
         link = f'<a href="#{links[start]}">{_text(start[:-2])}</a>: ' if start else ""
         lines.append(f"<li>{link}{_text(sentence[len(start) :])}</li>")
-    return f'<h2>What stands out{where}</h2>{lead}<ul class="reading">{"".join(lines)}</ul>'
+    first, more = _list(lines[:_MOST_FINDINGS]), lines[_MOST_FINDINGS:]
+    if more:
+        first += f"<details><summary>{len(more)} more</summary>{_list(more)}</details>"
+    return f"<h2>What stands out{where}</h2>{lead}{first}"
+
+
+def _list(lines: list[str]) -> str:
+    return f'<ul class="reading">{"".join(lines)}</ul>'
 
 
 class Picture(NamedTuple):
-    """A figure for each theme, and a sentence on what it shows."""
+    """A figure for each theme, and what it shows, for who cannot see it.
+
+    What a reader must know stands in the figure itself.
+    """
 
     draw: Callable[[ThemeName], Figure]
-    caption: str
+    in_words: str
 
 
 def _figures(pictures: Iterable[Picture]) -> str:
@@ -203,12 +215,10 @@ def _figure(picture: Picture) -> str:
         name: f"data:image/svg+xml;base64,{b64encode(svg).decode()}"
         for name, svg in sources.items()
     }
-    caption = _text(picture.caption)
     return (
         f'<figure><picture><source media="(prefers-color-scheme: dark)" srcset="{data["dark"]}">'
-        f'<img alt="{caption}" width="{width}" height="{height}" '
-        f'style="max-width: {round(1.35 * width)}px" src="{data["light"]}"></picture>'
-        f"<figcaption>{caption}</figcaption></figure>"
+        f'<img alt="{_text(picture.in_words)}" width="{width}" height="{height}" '
+        f'style="max-width: {round(1.35 * width)}px" src="{data["light"]}"></picture></figure>'
     )
 
 

@@ -52,11 +52,12 @@ body { margin: 0; background: var(--page); color: var(--ink);
 main { max-width: 112rem; margin: 0 auto; padding: 2.25rem 2rem 4rem; }
 h1 { font-size: 1.75rem; line-height: 1.25; margin: 0 0 .35rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.2rem; line-height: 1.3; margin: 2.75rem 0 .75rem; }
+h3 { font-size: 1rem; line-height: 1.3; margin: 1.5rem 0 -.75rem; overflow-wrap: anywhere; }
 p, ul { max-width: 80ch; margin: .5rem 0; }
 ul { padding-left: 1.2rem; }
 li { margin: .3rem 0; overflow-wrap: anywhere; }
 a { color: var(--link); text-decoration: none; } a:hover { text-decoration: underline; }
-.faint, figcaption { color: var(--faint); font-size: .875rem; }
+.faint { color: var(--faint); font-size: .875rem; }
 nav { display: flex; flex-wrap: wrap; gap: .15rem 1.25rem; margin: .75rem 0 0;
   font-size: .875rem; }
 .numbers { display: grid; gap: .75rem; margin: 1.5rem 0 0; padding: 0;
@@ -75,7 +76,6 @@ nav { display: flex; flex-wrap: wrap; gap: .15rem 1.25rem; margin: .75rem 0 0;
 figure { margin: 0; padding: 1rem 1.1rem .9rem; border: 1px solid var(--line);
   border-radius: .5rem; min-width: 0; }
 figure img { display: block; width: 100%; height: auto; margin: 0; }
-figcaption { margin-top: .6rem; max-width: 80ch; }
 .wide { overflow-x: auto; border: 1px solid var(--line); border-radius: .5rem; }
 table { border-collapse: collapse; width: 100%; font-size: .8125rem;
   font-variant-numeric: tabular-nums; }

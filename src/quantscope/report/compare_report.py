@@ -35,34 +35,44 @@ def comparison_report(
 ) -> str:
     """The page of a comparison of `model` on `images`; `versions` and models as of `compare_with`.
 
-    It also evaluates the model and its float one, and counts the values of the tensors that stand
-    out.
+    It also evaluates the models and their float ones, and counts the values of the tensors that
+    stand out.
     """
     networks = [read_network(find_model(name)) for name in (model, other_model) if name is not None]
-    network = networks[0]
-    original = _original(network, float_models(networks, (float_model, other_float_model))[0])
-    is_torch = network.path.suffix in TORCH_SUFFIXES
-    settings: dict[str, Any] = {
-        "execution": comparison.execution,
-        "int8_kernels": None if is_torch else int8_kernels,
-        "progress": progress,
-    }
-    pairing = paired_with(network, original) if is_torch else pair(read_network(original), network)
+    given = float_models(networks, (float_model, other_float_model))
+    originals = [_original(*each) for each in zip(networks, given, strict=True)]
+
+    def settings(network: Network) -> dict[str, Any]:
+        return {
+            "execution": comparison.execution,
+            "int8_kernels": None if _is_torch(network) else int8_kernels,
+            "progress": progress,
+        }
+
+    network, original = networks[0], originals[0]
+    floats = None if _is_torch(network) else read_network(original)
     names = worth_a_histogram(comparison)
-    values = histograms(network.path, images, names, float_model=original, **settings)
+    values = histograms(network.path, images, names, float_model=original, **settings(network))
+    accuracies = [
+        None
+        if comparison.output is None
+        else _accuracy(each.path, floats_of, images, settings(each))
+        for each, floats_of in zip(networks, originals, strict=True)
+    ]
     return comparison_html(
         comparison,
         network=network,
-        pairing=pairing,
-        accuracy=(
-            None
-            if comparison.output is None
-            else _accuracy(network.path, original, images, settings)
-        ),
+        pairing=paired_with(network, original) if floats is None else pair(floats, network),
+        accuracy=accuracies[0],
         other_network=networks[1] if versions is not None else None,
+        other_accuracy=accuracies[1] if versions is not None else None,
         versions=versions,
         histograms=values,
     )
+
+
+def _is_torch(network: Network) -> bool:
+    return network.path.suffix in TORCH_SUFFIXES
 
 
 def _original(network: Network, given: Path | None) -> Path:

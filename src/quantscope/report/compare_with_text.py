@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
+from quantscope.plurals import many
 from quantscope.report.network_text import spread_text
 from quantscope.report.text_table import Column, TextTable
-from quantscope.report.wording import printable
+from quantscope.report.wording import printable, rounded
 from quantscope.run.compare_results import Comparison
 from quantscope.run.compare_with import MatchedTensors, SideBySide, VersionTensor
 
@@ -33,21 +34,21 @@ def side_by_side_tables(result: SideBySide) -> Iterator[TextTable]:
             ("weight", "bias"),
         ),
     ):
-        right = tuple(Column(heading, right=True) for heading in errors)
+        right = tuple(Column(h, right=True, spare=int(h == "local")) for h in errors)
         versions = (Column(f"{number}: parameters") for number in (1, 2))
         columns = [column for version in versions for column in (version, *right)]
         rows = [_row(row, len(errors)) for row in result.rows if row.role in roles]
         if rows:
             yield TextTable(
                 title,
-                (Column("float tensor"), *columns, Column("SQNR 2 − 1", right=True)),
+                (Column("float tensor", kind="name"), *columns, Column("SQNR 2 − 1", right=True)),
                 tuple(rows),
             )
     if result.only_in_one:
         yield TextTable(
             "in one version only",
-            (Column(""), Column("tensor"), Column("parameters"), Column("SQNR", right=True),
-             Column("why")),
+            (Column(""), Column("tensor", kind="name"), Column("parameters"),
+             Column("SQNR", right=True), Column("why")),
             tuple(
                 (
                     "1" if each.version == "first" else "2",
@@ -64,7 +65,7 @@ def side_by_side_tables(result: SideBySide) -> Iterator[TextTable]:
 def _heading(comparison: Comparison) -> str:
     heading = (
         f"{comparison.model} against {comparison.float_model}, {comparison.execution} execution, "
-        f"{comparison.images:,} images of {comparison.data}"
+        f"{many(comparison.images, 'image')} of {comparison.data}"
     )
     output = comparison.output
     if output is None:
@@ -82,7 +83,7 @@ def _row(row: MatchedTensors, errors: int) -> tuple[str, ...]:
             for version in (row.first, row.second)
             for text in (parameters_text(version), *_errors(version)[:errors])
         ),
-        "–" if change is None else f"{change:+.1f}".replace("-0.0", "+0.0"),
+        "–" if change is None else rounded(change, "+.1f"),
     )
 
 

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from quantscope.edit import Change, Edit, describe
 from quantscope.model import QuantParams
+from quantscope.plurals import many
 from quantscope.report.text_table import Column, TextTable
-from quantscope.report.wording import many, paired_text, printable
+from quantscope.report.wording import paired_text, printable, rounded
 from quantscope.run.evaluate import Evaluation
 from quantscope.run.whatif import DownstreamSqnr, Effect
 
@@ -25,7 +26,7 @@ def effect_lines(
     applied, edited = effect.applied, effect.evaluation
     yield (
         f"{effect.against_base.second.model} with {many(len(applied.edits), 'edit')}, "
-        f"{edited.execution} execution, {edited.images:,} images of {edited.data}"
+        f"{edited.execution} execution, {many(edited.images, 'image')} of {edited.data}"
     )
     yield from (f"  {printable(describe(edit))}" for edit in applied.edits)
     if skipped:
@@ -71,7 +72,8 @@ def _accuracies(effect: Effect) -> Iterator[str]:
 
 def _accuracy(evaluation: Evaluation) -> str:
     low, high = evaluation.interval_95
-    nan = f", {evaluation.not_finite} images with a NaN score" if evaluation.not_finite else ""
+    bad = evaluation.not_finite
+    nan = f", {many(bad, 'image')} with a NaN score" if bad else ""
     return f"{evaluation.accuracy:.2%}  [{low:.2%}, {high:.2%}] at 95 %{nan}"
 
 
@@ -79,7 +81,7 @@ def _changes(changes: Sequence[Change]) -> TextTable:
     return TextTable(
         "what changed in the model",
         (
-            Column("tensor"),
+            Column("tensor", kind="name"),
             Column("because"),
             Column("scale"),
             Column("zero-point"),
@@ -128,11 +130,11 @@ def _sqnr(sqnr: DownstreamSqnr, width: int | None) -> Iterator[str]:
                 printable(name),
                 _decibels(before),
                 _decibels(after),
-                f"{both[name]:+.2f}" if name in both else "",
+                rounded(both[name], "+.2f") if name in both else "",
             )
             for name, before, after in known
         )
-        yield from TextTable("SQNR", (Column("tensor"), *right), rows).lines(width)
+        yield from TextTable("SQNR", (Column("tensor", kind="name"), *right), rows).lines(width)
     else:
         yield "no SQNR downstream is to be seen"
     if sqnr.unseen:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from quantscope.model.network import AttributeValue, Layer
 from quantscope.model.onnx_tensors import Dim, Shape
+from quantscope.plurals import many
 from quantscope.run.evaluate import PairedDelta
 
 _SHORT = {"kernel_shape": "", "strides": "s", "pads": "p", "dilations": "d", "group": "g"}
@@ -23,21 +24,22 @@ def elided(text: str, most: int) -> str:
     return f"{text[: most - tail - 1]}…{text[-tail:]}"
 
 
+def rounded(value: float, form: str) -> str:
+    """Formatted; what rounds to zero is a plain zero: `0.0%`, never `-0.0%`."""
+    text = format(value, form)
+    return format(0.0, form) if float(text.rstrip("%")) == 0 else text
+
+
 def number(value: float) -> str:
     """Four significant digits."""
     return f"{value:.4g}"
 
 
-def many(count: int, thing: str) -> str:
-    """`1 image`, `1,200 images`."""
-    return f"{count:,} {thing}{'s' * (count != 1)}"
-
-
 def paired_text(delta: PairedDelta) -> str:
     """The difference of two accuracies on the same images, and how sure it is."""
-    low, high = (100 * bound for bound in delta.interval_95)
+    low, high = (rounded(100 * bound, "+.2f") for bound in delta.interval_95)
     return (
-        f"{100 * delta.delta:+.2f} points [{low:+.2f}, {high:+.2f}] at 95 %, "
+        f"{rounded(100 * delta.delta, '+.2f')} points [{low}, {high}] at 95 %, "
         f"{many(len(delta.gained), 'image')} gained, {len(delta.lost)} lost, "
         f"{len(delta.changed)} classified differently, McNemar exact p = {delta.p_value:.3g}"
     )

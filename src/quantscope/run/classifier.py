@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from quantscope.data import ImageSet
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
 from quantscope.run.sessions import Execution
-from quantscope.zoo import bundled_models, find_model
+from quantscope.zoo import find_model
 
 Dimension = int | None
 
@@ -73,9 +73,6 @@ def open_classifier(
     process's, and not changed here.
     """
     path = find_model(model)
-    if not path.exists():
-        names = ", ".join(bundled_models())
-        raise BadModelError(f"No file {path}; give a model's path, or a bundled one: {names}")
     if path.suffix in TORCH_SUFFIXES:
         refuse_int8_kernels(path, int8_kernels)
         from quantscope.run.torch_classifier import open_torch

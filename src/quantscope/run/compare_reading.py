@@ -122,10 +122,14 @@ def _poor_channels(tensor: TensorComparison, normal: float) -> Iterator[str]:
     if poor and len(tensor.channels) > 1:
         lowest, channel = min(poor)
         yield (
-            f"{len(poor)} of its {len(tensor.channels)} channels are more than "
+            f"{len(poor)} of its {len(tensor.channels)} channels {_be(len(poor))} more than "
             f"{_CHANNEL_DECIBELS:.0f} dB below the {normal:.1f} dB that are usual for weights, "
             f"channel {channel} at {lowest:.1f} dB"
         )
+
+
+def _be(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _plural(role: str) -> str:

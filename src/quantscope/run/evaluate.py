@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from quantscope.data import ImageSet
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
+from quantscope.plurals import many
 from quantscope.progress import Progress, silent
 from quantscope.run.classifier import (
     Classifier,
@@ -234,7 +235,7 @@ def paired(first: Evaluation, second: Evaluation) -> PairedDelta:
         )
     if first.data_digest != second.data_digest or first.images != second.images:
         raise BadDataError(
-            f"{first.model} was evaluated on {first.images} images of {first.data}, "
+            f"{first.model} was evaluated on {many(first.images, 'image')} of {first.data}, "
             f"{second.model} on {second.images} of {second.data}; evaluate both on the same"
         )
     return PairedDelta(first, second)
@@ -310,8 +311,8 @@ def _scores(classifier: Classifier, images: NDArray[np.generic]) -> NDArray[np.f
         scores = scores.reshape(len(scores), -1)
     if scores.ndim != 2 or len(scores) != len(images):
         raise BadModelError(
-            f"{classifier.name} is not a classifier: for {len(images)} images its output has "
-            f"shape {list(scores.shape)}, expected [{len(images)}, classes]"
+            f"{classifier.name} is not a classifier: for {many(len(images), 'image')} its output "
+            f"has shape {list(scores.shape)}, expected [{len(images)}, classes]"
         )
     return scores[:count]
 

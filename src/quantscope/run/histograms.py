@@ -13,7 +13,7 @@ from quantscope.errors import BadDataError
 from quantscope.model import Network, OnnxFile, load_onnx, read_onnx
 from quantscope.progress import Progress, silent
 from quantscope.run.batches import input_batches
-from quantscope.run.classifier import TORCH_SUFFIXES, Classifier, find_onnx, refuse_int8_kernels
+from quantscope.run.classifier import TORCH_SUFFIXES, Classifier, refuse_int8_kernels
 from quantscope.run.compare_runtime import RuntimeReader
 from quantscope.run.counterpart import known_float_model
 from quantscope.run.histogram_question import (
@@ -77,7 +77,7 @@ def histograms(
     file = load_onnx(path)
     network = read_onnx(file)
     float_path = known_float_model(network, float_model)
-    float_file = None if float_path is None else load_onnx(find_onnx(float_path, "histograms"))
+    float_file = None if float_path is None else load_onnx(float_path)
     float_network = None if float_file is None else read_onnx(float_file)
     classifier = open_onnx(file, execution=execution, int8_kernels=int8_kernels, threads=1)
     question = Question.of(network, float_network, tensors)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from quantscope.data import ImageSet
 from quantscope.errors import BadModelError
+from quantscope.plurals import many
 from quantscope.progress import Progress, silent
 from quantscope.run.sessions import Execution
 from quantscope.run.suffix_graph import Digest, ValueGraph, frontier, value_graph
@@ -209,7 +210,7 @@ class SuffixRunner:
             scores = scores.reshape(len(scores), -1)
         if scores.ndim != 2 or len(scores) != images:
             raise BadModelError(
-                f"{self.name} is not a classifier: for {images} images its output has shape "
-                f"{list(scores.shape)}, expected [{images}, classes]"
+                f"{self.name} is not a classifier: for {many(images, 'image')} its output has "
+                f"shape {list(scores.shape)}, expected [{images}, classes]"
             )
         return scores

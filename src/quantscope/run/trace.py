@@ -20,7 +20,7 @@ from quantscope.model import Layer, Network, QuantTensor, load_onnx, read_onnx
 from quantscope.model.onnx_graph import open_graph
 from quantscope.run.capture import capture
 from quantscope.run.captured import Capture, CapturedTensor
-from quantscope.run.classifier import TORCH_SUFFIXES, find_onnx
+from quantscope.run.classifier import find_onnx
 from quantscope.run.counterpart import float_tensor_of, known_float_model
 from quantscope.run.integer_compute import compute, operands_of
 from quantscope.run.integer_layer import COMPUTING_OPS, Array, IntegerLayer, integer_layer
@@ -304,10 +304,6 @@ def _float_value(
     path = known_float_model(network, given)
     if path is None:
         return None, None, "the float model is not known; give it with --float"
-    if path.suffix in TORCH_SUFFIXES and path.exists():
-        raise BadModelError(
-            f"{path.name} is a PyTorch model; trace reads ONNX files: give the float model as .onnx"
-        )
     try:
         name = float_tensor_of(read_onnx(path), spec.layer.name, spec.output)
     except BadModelError as error:

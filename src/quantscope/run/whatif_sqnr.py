@@ -33,6 +33,7 @@ from quantscope.run.whatif_bench import Way
 from quantscope.run.whatif_downstream import FLOAT_BITS, NOT_QUANTIZED, DownstreamSqnr
 from quantscope.run.whatif_off import with_switched_off
 from quantscope.run.whatif_visible import Visible, carried_over, visible
+from quantscope.zoo import unknown_float_model
 
 
 @dataclass(frozen=True)
@@ -92,9 +93,7 @@ class SqnrReader:
                     f"{self._editor.float_path.name} and {name} have no output in common; "
                     f"give the float model that {name} was made from"
                 )
-            raise BadConfigError(
-                f"{name} does not say which float model it was made from; give it with --float FILE"
-            )
+            raise unknown_float_model(self._editor.network)
         return pairing
 
     @cached_property

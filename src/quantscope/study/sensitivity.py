@@ -34,7 +34,7 @@ from quantscope.study.sensitivity_results import (
 )
 from quantscope.study.sensitivity_rows import Judge, Variant
 from quantscope.study.sensitivity_sweep import Scores, Sweep, fitting_batch
-from quantscope.zoo import recorded_float_digest
+from quantscope.zoo import recorded_float_digest, unknown_float_model
 
 _FLOAT, _BASE, _LAYER = "float", "base", "layer "
 _EXPECTED_NOTE = "is put back"  # of a ReLU that the quantizer did; nothing that a reader must know
@@ -113,7 +113,11 @@ def sensitivity(
             for row in judge.rows(each, part.scores[_BASE], part.switched)
         ),
         not_switched=targets.skipped,
-        notes=(*_notes(editor, float_file, execution), *targets.notes),
+        notes=(
+            *_notes(editor, float_file, execution),
+            *_left_out(judge, float_file.path.name),
+            *targets.notes,
+        ),
         provenance=classifier.provenance,
     )
 
@@ -129,10 +133,7 @@ def _editor(file: OnnxFile, float_model: str | Path | None) -> Editor:
 
 def _float_file(editor: Editor) -> OnnxFile:
     if editor.float_path is None or editor.pairing is None:
-        raise BadConfigError(
-            f"{editor.file.path.name} does not say which float model it was made from; "
-            f"give it with --float FILE"
-        )
+        raise unknown_float_model(editor.network)
     return load_onnx(editor.float_path)
 
 
@@ -144,6 +145,16 @@ def _notes(editor: Editor, float_file: OnnxFile, execution: Execution) -> Iterat
     another = from_another(editor.file.path.name, made_from, *given)
     if another is not None:
         yield another
+
+
+def _left_out(judge: Judge, float_model: str) -> Iterator[str]:
+    without = np.flatnonzero(~judge.finite)
+    if without.size:
+        yield (
+            f"{float_model} gives NaN or infinite scores for {without.size:,} of "
+            f"{len(judge.images):,} images, first image {judge.images.indices[without[0]]}; "
+            f"SQNRs are of the others"
+        )
 
 
 def _check_images(classifier: Classifier, images: ImageSet) -> None:

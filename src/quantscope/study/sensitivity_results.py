@@ -24,7 +24,8 @@ class SensitivityRow:
     `changed` those put into any other. Indices are those in the full set.
 
     `logit_sqnr_db` is 20 log10(|f| / |f - q|) over all scores of all images, f the float model's;
-    None where `exact` (the scores are the float model's) and where a score is not finite.
+    None where `exact` (the scores are the float model's) and where q is not finite. Images for
+    which f is not finite are left out, and a note says so.
     `sqnr_change_db` is how much of it the switch changed; None where either end has no number, as
     in "enable", where nothing was quantized before. `unchanged`: every score is as before.
 

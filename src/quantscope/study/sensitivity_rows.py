@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quantscope.data import ImageSet
 from quantscope.run.evaluate import NO_CLASS, Evaluation, PairedDelta
@@ -24,15 +26,22 @@ class Variant:
 
 @dataclass(frozen=True)
 class Judge:
+    """Scores are compared with the float model's for those images where these are finite."""
+
     images: ImageSet
     execution: Execution
     float_scores: Scores
 
+    @cached_property
+    def finite(self) -> NDArray[np.bool_]:
+        """By image."""
+        return np.asarray(np.isfinite(self.float_scores).all(axis=1))
+
     def base(self, scores: Scores) -> Base:
         return Base(
             accuracy=self._evaluation(scores).accuracy,
-            logit_sqnr_db=sqnr_db(self.float_scores, scores),
-            exact=np.array_equal(scores, self.float_scores),
+            logit_sqnr_db=self._sqnr_db(scores),
+            exact=self._is_exact(scores),
         )
 
     def rows(
@@ -47,7 +56,7 @@ class Judge:
     def _row(self, mode: RowMode, base: Scores, variant: Variant) -> SensitivityRow:
         now = self._evaluation(variant.scores)
         paired = PairedDelta(now, self._evaluation(base))
-        sqnr, before = (sqnr_db(self.float_scores, s) for s in (variant.scores, base))
+        sqnr, before = (self._sqnr_db(scores) for scores in (variant.scores, base))
         return SensitivityRow(
             layer=variant.layer,
             op_type=variant.op_type,
@@ -64,10 +73,16 @@ class Judge:
             lost_images=tuple(paired.lost.tolist()),
             logit_sqnr_db=sqnr,
             sqnr_change_db=None if sqnr is None or before is None else sqnr - before,
-            exact=np.array_equal(variant.scores, self.float_scores),
+            exact=self._is_exact(variant.scores),
             unchanged=np.array_equal(variant.scores, base, equal_nan=True),
             rank=0,
         )
+
+    def _sqnr_db(self, scores: Scores) -> float | None:
+        return sqnr_db(self.float_scores[self.finite], scores[self.finite])
+
+    def _is_exact(self, scores: Scores) -> bool:
+        return np.array_equal(scores[self.finite], self.float_scores[self.finite])
 
     def _evaluation(self, scores: Scores) -> Evaluation:
         with_nan = np.isnan(scores).any(axis=1)

@@ -13,7 +13,11 @@ from quantscope.zoo.bundled import (
     write_onnx,
     write_safetensors,
 )
-from quantscope.zoo.float_original import known_float_model, recorded_float_digest
+from quantscope.zoo.float_original import (
+    known_float_model,
+    recorded_float_digest,
+    unknown_float_model,
+)
 from quantscope.zoo.keras import read_keras
 from quantscope.zoo.onnx_resnet8 import build_onnx
 
@@ -31,6 +35,7 @@ __all__ = [
     "read_keras",
     "read_safetensors",
     "recorded_float_digest",
+    "unknown_float_model",
     "write_onnx",
     "write_safetensors",
 ]

@@ -1,12 +1,11 @@
 """The models that come with the package, and reading and writing ResNet8's weights."""
 
 import hashlib
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quantscope.errors import TORCH_INSTALL, BadModelError, MissingExtraError
-from quantscope.files import write_whole
+from quantscope.files import BUNDLED, write_whole
 from quantscope.zoo.architecture import Weights, check_weights
 from quantscope.zoo.onnx_resnet8 import build_onnx
 
@@ -24,23 +23,26 @@ _FLOAT_OF = {"resnet8-int8": "resnet8", "resnet8-uint8": "resnet8"}
 
 def bundled_models() -> dict[str, Path]:
     """Short name -> file. The names are accepted wherever a model's path is."""
-    folder = Path(str(resources.files("quantscope.zoo") / "bundled"))
-    return {name: folder / file for name, file in _BUNDLED.items()}
+    return {name: BUNDLED / file for name, file in _BUNDLED.items()}
 
 
-def find_model(name: str | Path) -> Path:
+def find_model(name: str | Path, *, must_exist: bool = True) -> Path:
     """The path of a bundled model's name, or of a file as it is. A file of that name wins."""
     path = Path(name)
     if path.exists():
         return path
     by_name = bundled_models()
     by_file = {bundled.name: bundled for bundled in by_name.values()}
-    return by_name.get(str(name)) or by_file.get(str(name)) or path
+    found = by_name.get(str(name)) or by_file.get(str(name)) or path
+    if must_exist and not found.exists():
+        names = ", ".join(by_name)
+        raise BadModelError(f"No file {path}; give a model's path, or a bundled one: {names}")
+    return found
 
 
 def float_model_of(name: str | Path) -> Path | None:
     """The float original of a bundled quantized model, by name or path; None for any other."""
-    path, files = find_model(name), bundled_models()
+    path, files = find_model(name, must_exist=False), bundled_models()
     floats = (files[float_name] for name, float_name in _FLOAT_OF.items() if files[name] == path)
     return next(floats, None)
 

@@ -21,7 +21,7 @@ from quantscope.report.compare_tables import (
     side_by_side,
     table,
 )
-from quantscope.run.compare_results import ErrorSources
+from quantscope.run.compare_results import ErrorSources, TensorComparison
 from quantscope.run.evaluate import paired
 from quantscope.zoo import find_model
 
@@ -95,7 +95,34 @@ def test_headline_numbers_are_the_comparisons(whole: str) -> None:
     assert "10 changed: 3 now right, 5 now wrong" in text
     assert "0.001 nats" in text
     assert "83.33 → 66.67 %" in text
-    assert "−16.67 points" in text
+    assert re.search(r"−16.67 points \[.*\] at 95 %", text)
+    assert text.index("−16.67 points") < text.rindex("What stands out")
+
+
+def test_each_of_two_models_has_its_accuracy() -> None:
+    one, two = comparison(tensors=(CONV,)), comparison(model="two.onnx", tensors=(CONV,))
+    better = paired(evaluation([0, 0, 1, 1, 2, 2]), evaluation([0, 0, 1, 1, 2, 0]))
+    page = comparison_html(one, accuracy=ACCURACY, other=two, other_accuracy=better)
+    text = Page(page).text
+    assert re.search(r"net\.onnx accuracy, float → quantized 83\.33 → 66\.67 %", text)
+    assert re.search(r"two\.onnx accuracy, float → quantized 83\.33 → 100\.00 %", text)
+    assert page.rindex('<dl class="numbers">') < page.index('<h2 id="part-0">Nothing stands out')
+
+
+def test_more_than_eight_findings_are_folded_but_there() -> None:
+    def tensors(count: int) -> tuple[TensorComparison, ...]:
+        return tuple(replace(ALONE, name=f"conv{place}.out") for place in range(count))
+
+    assert "more</summary>" not in comparison_html(comparison(tensors=tensors(8)))
+    page = comparison_html(comparison(tensors=tensors(11)))
+    assert "<details><summary>3 more</summary>" in page
+    assert len(re.findall('<li><a href="#tensor-', page)) == 11
+    assert Page(page).open == []
+
+
+def test_a_figure_has_one_caption_its_own(whole: str) -> None:
+    assert "<figcaption" not in whole
+    assert all(image["alt"] for image in Page(whole).all("img"))
 
 
 def test_nothing_is_fetched_and_only_its_own_script_may_run(whole: str) -> None:

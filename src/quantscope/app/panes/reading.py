@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from quantscope.plurals import many
 from quantscope.run.compare_reading import reading
 from quantscope.run.compare_results import Comparison, ErrorSources, TensorComparison
 
@@ -13,7 +14,8 @@ def sentence(row: TensorComparison) -> str:
     if row.exact:
         return "It has no error: every value is represented exactly."
     if row.not_finite_images:
-        return f"NaN or infinite in {row.not_finite_images:,} images; nothing can be read from it."
+        images = many(row.not_finite_images, "image")
+        return f"NaN or infinite in {images}; nothing can be read from it."
     if row.role != "activation":
         return _of_constant(row)
     if row.sources is None:

@@ -12,8 +12,8 @@ from quantscope.app.selection import select_tensor
 from quantscope.app.session import Session
 from quantscope.app.words import word
 from quantscope.edit import AnyApplied, Change
+from quantscope.plurals import many
 from quantscope.report.network_text import spread_text
-from quantscope.report.wording import many
 from quantscope.run import Evaluation, PairedDelta
 from quantscope.run.whatif import Effect
 
@@ -93,7 +93,7 @@ def strip_numbers(answer: Answer) -> dict[str, str]:
     return {
         "value": percent(edited.accuracy, edited.images),
         "delta": points(delta.delta, delta.interval_95, edited.images),
-        "note": f"against the original, {edited.images:,} images, {way_text(answer.way)}",
+        "note": f"against the original, {many(edited.images, 'image')}, {way_text(answer.way)}",
     }
 
 
@@ -121,7 +121,7 @@ def _numbers(answer: Answer, effect: Effect) -> Iterator[str]:
     if against_float is not None:
         cells.append(_number("float", against_float.second, None, ""))
     yield f'<div class="qs-numbers qs-trio" data-testid="effect">{"".join(cells)}</div>'
-    facts = [f"{edited.images:,} images, {way_text(answer.way)}"]
+    facts = [f"{many(edited.images, 'image')}, {way_text(answer.way)}"]
     if answer.edits and against_float is not None:
         size = points(against_float.delta, against_float.interval_95, edited.images)
         facts.append(f"edited against float {size}")

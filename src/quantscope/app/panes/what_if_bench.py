@@ -33,6 +33,7 @@ from quantscope.data import ImageSet
 from quantscope.edit import AnyApplied, AnyEditor
 from quantscope.edit.edits import EditedRole
 from quantscope.errors import BadConfigError, QuantscopeError
+from quantscope.plurals import many
 from quantscope.progress import Progress
 from quantscope.report.style import ThemeName
 
@@ -303,7 +304,7 @@ class Bench:
         """What the button offers next; empty where there are no more images."""
         session = self.session
         if len(images) < len(session.sample):
-            return f"on {len(session.sample):,} images"
+            return f"on {many(len(session.sample), 'image')}"
         more = session.full_count > len(images)
         return f"on all {session.full_count:,} images" if more else ""
 

@@ -10,6 +10,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
+from quantscope.plurals import many
 from quantscope.report.style import (
     GAIN,
     LOSS,
@@ -228,7 +229,7 @@ def _one_image(totals: Sequence[int]) -> str:
 def _subject(evaluation: Evaluation) -> str:
     return (
         f"{plain(evaluation.model, 60)}, {evaluation.execution} execution, "
-        f"{evaluation.images:,} images"
+        f"{many(evaluation.images, 'image')}"
     )
 
 
@@ -236,5 +237,5 @@ def _subjects(delta: PairedDelta) -> str:
     first, second = delta.first, delta.second
     return (
         f"{plain(first.model, 60)} ({first.execution}) against {plain(second.model, 60)} "
-        f"({second.execution}), {first.images:,} images"
+        f"({second.execution}), {many(first.images, 'image')}"
     )

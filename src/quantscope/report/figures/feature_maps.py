@@ -11,6 +11,7 @@ from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
 from quantscope.errors import BadConfigError
+from quantscope.plurals import many
 from quantscope.report.style import (
     NORMAL,
     SMALL,
@@ -71,7 +72,7 @@ def _maps(values: Any, image: int, axis: int, name: str) -> Values:
     """[channels, height, width] of one image."""
     if not 0 <= image < len(values):
         raise BadConfigError(
-            f"{name} was captured for {len(values)} images; there is no image {image}"
+            f"{name} was captured for {many(len(values), 'image')}; there is no image {image}"
         )
     one = np.asarray(values[image], np.float64)
     if one.ndim < 3:

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from quantscope.plurals import many
 from quantscope.report.style import (
     EDITED,
     QUANTIZED,
@@ -76,7 +77,7 @@ def sensitivity_ranking(sensitivity: Sensitivity, *, theme: ThemeName = "light")
     note(
         figure,
         f"{plain(sensitivity.model, 60)}, {sensitivity.execution} execution, "
-        f"{sensitivity.images:,} images. Most sensitive on top, by SQNR with each layer "
+        f"{many(sensitivity.images, 'image')}. Most sensitive on top, by SQNR with each layer "
         f"{_MODES[modes[0]][0]}. Beside the marks: images gained and lost."
         + ("" if base is None else f" Dashed: the quantized network, {base:.1f} dB.")
         + _left_out(sensitivity),

@@ -1,0 +1,37 @@
+"""What a quantized model says of the float one that it was made from."""
+
+from pathlib import Path
+
+import onnx
+import pytest
+
+from quantscope.data import load_sample
+from quantscope.errors import BadConfigError
+from quantscope.model import load_onnx, read_network
+from quantscope.quantize import PtqConfig, quantize_onnx
+from quantscope.study.sensitivity import sensitivity
+from quantscope.zoo import bundled_models, unknown_float_model
+
+
+def test_a_float_model_that_is_not_bundled_is_named_by_its_digest(
+    random_resnet8: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "quantized.onnx"
+    quantize_onnx(random_resnet8, path, PtqConfig(calibration_images=4))
+    said = (
+        f"{path.name} was made from a float model with SHA-256 "
+        f"{load_onnx(random_resnet8).digest[:12]}…, which is not bundled; give it with --float FILE"
+    )
+    assert str(unknown_float_model(read_network(path))) == said
+    with pytest.raises(BadConfigError) as refused:
+        sensitivity(path, load_sample().take(1))
+    assert str(refused.value) == said
+
+
+def test_a_model_without_provenance_says_nothing_of_its_float_model(tmp_path: Path) -> None:
+    model = onnx.load(bundled_models()["resnet8-int8"])
+    del model.metadata_props[:]
+    onnx.save(model, tmp_path / "bare.onnx")
+    assert str(unknown_float_model(read_network(tmp_path / "bare.onnx"))) == (
+        "bare.onnx does not say which float model it was made from; give it with --float FILE"
+    )
