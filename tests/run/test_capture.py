@@ -173,7 +173,7 @@ def test_a_tensor_without_an_axis_of_images_leaves_the_others_seen(tmp_path: Pat
 def test_bad_requests_get_one_line(quantized: Callable[..., Path]) -> None:
     path = quantized(activations="uint8")
     with pytest.raises(
-        BadModelError, match=r"No quantized tensor 'stem\.outt'.*closest: stem\.out"
+        BadModelError, match=r"No layer or quantized tensor 'stem\.outt'.*closest: stem\.out"
     ):
         capture(path, SAMPLE, ["stem.outt"])
     with pytest.raises(BadDataError, match="holds no images"):

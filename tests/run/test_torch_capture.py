@@ -218,7 +218,7 @@ def test_the_legacy_archive_can_be_seen_whole(shared_folder: Path) -> None:
 
 def test_bad_requests_get_one_line(program: Path, tmp_path: Path) -> None:
     pictures = images_of(PICTURES)
-    with pytest.raises(BadModelError, match=r"No quantized tensor 'conv9' in q\.pt2"):
+    with pytest.raises(BadModelError, match=r"No layer or quantized tensor 'conv9' in"):
         capture(program, pictures, ["conv9"])
     with pytest.raises(BadConfigError, match=r"q\.pt2 is a PyTorch model, which has no runtime"):
         capture(program, pictures, execution="runtime")

@@ -9,6 +9,7 @@ from quantscope.data import load_sample
 from quantscope.errors import BadConfigError
 from quantscope.model import load_onnx, read_network
 from quantscope.quantize import PtqConfig, quantize_onnx
+from quantscope.run.compare import compare
 from quantscope.study.sensitivity import sensitivity
 from quantscope.zoo import bundled_models, unknown_float_model
 
@@ -23,9 +24,10 @@ def test_a_float_model_that_is_not_bundled_is_named_by_its_digest(
         f"{load_onnx(random_resnet8).digest[:12]}…, which is not bundled; give it with --float FILE"
     )
     assert str(unknown_float_model(read_network(path))) == said
-    with pytest.raises(BadConfigError) as refused:
-        sensitivity(path, load_sample().take(1))
-    assert str(refused.value) == said
+    for ask in (sensitivity, compare):
+        with pytest.raises(BadConfigError) as refused:
+            ask(path, load_sample().take(1))
+        assert str(refused.value) == said
 
 
 def test_a_model_without_provenance_says_nothing_of_its_float_model(tmp_path: Path) -> None:

@@ -83,9 +83,11 @@ def command(
         )
     if not result.tensors and result.unseen:
         name, why = next(iter(result.unseen.items()))
+        # Only in runtime execution of ONNX files there are kernels that looking could change.
+        how = "name others with --layer" if result.kernels is None else "use --execution reference"
         raise BadConfigError(
             f"Nothing of what was asked for can be seen in {result.execution} execution, first "
-            f"{name}: {why}; use --execution reference"
+            f"{name}: {why}; {how}"
         )
     if not result.tensors:
         raise BadConfigError(

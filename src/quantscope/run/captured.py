@@ -123,7 +123,8 @@ def _find(network: Network, name: str, is_computed: Callable[[str], bool]) -> Wa
         return _of_tensor(network.tensor(name))
     except BadModelError:
         if not is_computed(name):
-            raise
+            known = [t.name for t in network.tensors] + [x.name for x in network.layers]
+            raise network.missing("layer or quantized tensor", name, known) from None
     maker = next((x.name for x in network.layers if name in [o.name for o in x.outputs]), None)
     return Wanted(name, maker, name, None)
 

@@ -35,7 +35,7 @@ from quantscope.run.counterpart import known_float_model
 from quantscope.run.in_order import cores, in_order
 from quantscope.run.onnx_classifier import open_onnx
 from quantscope.run.sessions import Execution
-from quantscope.zoo import find_model, recorded_float_digest
+from quantscope.zoo import find_model, recorded_float_digest, unknown_float_model
 
 Array = NDArray[Any]
 
@@ -215,10 +215,7 @@ def _onnx_file(path: Path) -> OnnxFile:
 def _float_file(network: Network, given: str | Path | None) -> OnnxFile:
     path = known_float_model(network, given)
     if path is None:
-        raise BadConfigError(
-            f"{network.path.name} does not say which float model it was made from; "
-            f"give it with --float FILE"
-        )
+        raise unknown_float_model(network)
     return _onnx_file(path)
 
 

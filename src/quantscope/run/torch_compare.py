@@ -11,7 +11,7 @@ import numpy as np
 
 from quantscope.data import ImageSet
 from quantscope.edit.torch_floats import known_float_program
-from quantscope.errors import BadConfigError, BadModelError
+from quantscope.errors import BadModelError
 from quantscope.model import Network, Pairing
 from quantscope.progress import Progress, silent
 from quantscope.run.compare import comparison_of, paired, small_batch
@@ -27,6 +27,7 @@ from quantscope.run.torch_probes import TorchProbe
 from quantscope.run.torch_programs import Program, opened_program
 from quantscope.run.torch_threads import one_thread_each
 from quantscope.run.torch_weights import check_weights_fit, compare_weights
+from quantscope.zoo import unknown_float_model
 
 _EXTREMES = ("min", "max")
 
@@ -187,8 +188,5 @@ def float_program_of(network: Network, given: str | Path | None) -> Path:
     """The given float model, or the bundled weights that the program says it was made from."""
     path = known_float_program(network, given)
     if path is None:
-        raise BadConfigError(
-            f"{network.path.name} does not say which float model it was made from; "
-            f"give it with --float FILE"
-        )
+        raise unknown_float_model(network)
     return path
