@@ -13,6 +13,7 @@ from test_compare_kinds import sqnr
 from tiny_qdq import TinyQdq, images_of
 
 from quantscope.run.compare import compare
+from quantscope.run.compare_results import ErrorSources
 
 Array = np.ndarray[Any, Any]
 Quantize = Callable[..., str]
@@ -95,7 +96,9 @@ def test_channels_of_three_axes_are_those_of_the_convolution_around(tmp_path: Pa
 
     def one_axis(net: TinyQdq, quantize: Quantize) -> str:
         net.node("Conv", [quantize("x", 0.05, 128), net.constant("w", weights[0])], "c")
-        net.node("Relu", [quantize("c", 0.05, 128)], "r")
+        net.node("Abs", [quantize("c", 0.05, 128)], "a")
+        net.node("Softplus", [quantize("a", 0.05, 0)], "s")
+        net.node("Relu", [quantize("s", 0.05, 0)], "r")
         net.node("Conv", [quantize("r", 0.03, 0), net.constant("v", weights[1])], "d")
         net.node("Flatten", [quantize("d", 0.05, 128)], "y")
         return "y"
@@ -104,7 +107,8 @@ def test_channels_of_three_axes_are_those_of_the_convolution_around(tmp_path: Pa
     pictures = RNG.normal(0, 1, (6, 3, 10)).astype(np.float32)
     found = compare(model, images_of(pictures), float_model=original)
     counts = {tensor.name: len(tensor.channels) for tensor in found.activations}
-    assert counts["x"] == 3 and counts["c.out"] == counts["r.out"] == 4 and counts["d.out"] == 5
+    assert counts["x"] == 3 and counts["d.out"] == 5
+    assert {counts[name] for name in ("c.out", "a.out", "s.out", "r.out")} == {4}
     f, q = values(original, "r", pictures), values(model, "r_dq", pictures)
     expected = [sqnr(f[:, channel], q[:, channel]) for channel in range(4)]
     np.testing.assert_allclose([c.sqnr_db for c in found["r.out"].channels], expected, atol=1e-3)
@@ -170,3 +174,77 @@ def test_finite_values_too_large_to_square_are_not_called_infinite(
     original, model = both(tmp_path, grown)
     found = compare(model, images_of(PICTURES), float_model=original, detail=detail)
     assert found.not_finite_from is not None and found.not_finite_from.startswith(said)
+
+
+def integers_of(net: TinyQdq, quantize: Quantize, value: str, scale: float, zero: int) -> str:
+    """Only the integers, in the quantized network."""
+    if quantize(value, scale, zero) == value:
+        return value
+    net.nodes.pop()
+    return f"{value}_q"
+
+
+def read_again(net: TinyQdq, quantize: Quantize, value: str, params: str) -> str:
+    if not any(node.op_type == "QuantizeLinear" for node in net.nodes):
+        return value
+    return net.node("DequantizeLinear", [value, f"{params}_scale", f"{params}_zero"], f"{value}_dq")
+
+
+@pytest.mark.parametrize(
+    ("op", "settings", "why"),
+    [
+        ("MaxPool", {"kernel_shape": [2, 2]}, None),
+        ("Resize", {"mode": "linear"}, "no quantizer makes it, nor are they a compared tensor's"),
+    ],
+)
+def test_only_integers_that_are_moved_inherit_all(
+    op: str, settings: dict[str, Any], why: str | None, tmp_path: Path
+) -> None:
+    def moved(net: TinyQdq, quantize: Quantize) -> str:
+        net.node("Relu", [quantize("x", 0.05, 128)], "r")
+        value = integers_of(net, quantize, "r", 0.03, 0)
+        more = ["", net.constant("by", np.array([1, 1, 2, 2], np.float32))] if why else []
+        net.node(op, [value, *more], "m", **settings)
+        net.node("Neg", [read_again(net, quantize, "m", "r")], "n")
+        net.node("Flatten", [quantize("n", 0.03, 255)], "y")
+        return "y"
+
+    original, model = both(tmp_path, moved)
+    found = compare(model, images_of(PICTURES), float_model=original)["m.out"]
+    if why is None:
+        assert found.sources == ErrorSources(1.0, 0.0, 0.0, 0.0, None, {"r.out": 1.0})
+    else:
+        assert found.sources is None and found.no_sources is not None
+        assert found.no_sources.startswith(why)
+    f, q = values(original, "m", PICTURES), values(model, "m_dq", PICTURES)
+    assert found.sqnr_db == pytest.approx(sqnr(f, q), abs=1e-3)
+
+
+def test_an_infinity_before_a_quantizer_leaves_the_tensor_its_numbers(tmp_path: Path) -> None:
+    def reciprocal(net: TinyQdq, quantize: Quantize) -> str:
+        net.node("Abs", [quantize("x", 0.05, 128)], "a")
+        net.node("Reciprocal", [quantize("a", 0.5, 0)], "d")  # small ones become zero
+        net.node("Flatten", [quantize("d", 0.02, 0)], "y")
+        return "y"
+
+    original, model = both(tmp_path, reciprocal)
+    comparison = compare(model, images_of(PICTURES), float_model=original)
+    found = comparison["d.out"]
+    f, q = values(original, "d", PICTURES), values(model, "d_dq", PICTURES)
+    assert np.isfinite(f).all() and comparison.not_finite_from is None
+    assert found.sqnr_db == pytest.approx(sqnr(f, q), abs=1e-3)
+    assert found.sources is None and found.no_sources is not None
+    assert "not finite, or too large, before the quantizer" in found.no_sources
+
+
+def test_an_output_whose_first_axis_does_not_count_images_has_no_classes(tmp_path: Path) -> None:
+    def turned_output(net: TinyQdq, quantize: Quantize) -> str:
+        net.node("GlobalAveragePool", [quantize("x", 0.05, 128)], "p")
+        net.node("Flatten", [quantize("p", 0.01, 128)], "f")
+        return net.node("Transpose", ["f"], "y", perm=[1, 0])
+
+    original, model = both(tmp_path, turned_output)
+    found = compare(model, images_of(PICTURES), float_model=original, batch=5)
+    assert found.output is None
+    assert found.no_output == "the output has shape [3, 5] for 5 images, not [images, classes]"
+    assert len(found.activations) == 2

@@ -8,16 +8,18 @@ _ALONG_AXIS_1 = frozenset(
         *("GlobalMaxPool", "InstanceNormalization", "MaxPool"),
     }
 )
-_ELEMENTWISE = frozenset(
+_KEEPS_AXES = frozenset(
     {
-        *("Add", "Clip", "Div", "Elu", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Mul"),
-        *("PRelu", "Relu", "Sigmoid", "Sub", "Tanh"),
+        *("Abs", "Add", "Cast", "Celu", "Clip", "Concat", "Div", "Dropout", "Elu", "Erf", "Exp"),
+        *("Gelu", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Log", "Mish", "Mul", "Neg"),
+        *("PRelu", "Pad", "Pow", "Relu", "Resize", "Round", "Selu", "Sigmoid", "Slice"),
+        *("Softplus", "Softsign", "Sqrt", "Sub", "Tanh", "ThresholdedRelu"),
     }
 )
 
 
 def channel_axis(network: Network, tensor: QuantTensor) -> int | None:
-    """None where it has none: fewer than two axes, an unknown shape, or images along it."""
+    """None where it has none: fewer than two axes, an unknown shape, or a named batch along it."""
     shape, axis = tensor.shape, tensor.params.axis
     if shape is None or len(shape) < 2:
         return None
@@ -34,10 +36,10 @@ def _is_along_1(network: Network, tensor: QuantTensor) -> bool:
 
 
 def _maker(network: Network, name: str | None) -> Layer | None:
-    """Going back from there, the first layer that does more than change each value."""
+    """Going back from there, the first layer whose axes need not be those of its input."""
     while name is not None:
         layer = network.layer(name)
-        if layer.op_type not in _ELEMENTWISE:
+        if layer.op_type not in _KEEPS_AXES:
             return layer
         name = next((operand.source for operand in layer.activations if operand.source), None)
     return None

@@ -135,7 +135,7 @@ def compare(
     batches = input_batches(classifier, images, size)
     done = 0
     for rows, count, (values, mine) in in_order(run, batches, threads=threads or cores()):
-        scores.add(values[graph.float_scores][:count], mine[:count])
+        scores.add(values[graph.float_scores], mine, rows, count)
         for accumulator in accumulators:
             probe = accumulator.probe
             shape = values[probe.shape_output]

@@ -16,6 +16,7 @@ from quantscope.arithmetic import QuantParams
 from quantscope.model import Network, QuantTensor
 from quantscope.model.channels import channel_axis
 from quantscope.model.pairing import Pairing, TensorPair
+from quantscope.model.quantized_values import MOVES_INTEGERS
 from quantscope.run.compare_merge import FLOAT, QUANTIZED, Canvas
 from quantscope.run.compare_results import ErrorSources
 from quantscope.run.compare_sources import Leaf, NoSourcesError, Pieces, Regions, pieces
@@ -152,11 +153,15 @@ class _Builder:
     def probes(self) -> tuple[list[Probe], dict[str, str]]:
         probes, unseen = [], {}
         for name, pair in self.pairs.items():
-            quantizer = self._quantizer(self.tensors[name])
+            tensor = self.tensors[name]
+            quantizer = self._quantizer(tensor)
             if quantizer is None:
                 unseen[name] = "no QuantizeLinear of the file makes it"
                 continue
-            probes.append(self._probe(pair, self.tensors[name], quantizer))
+            if not tensor.params.is_per_tensor and channel_axis(self.network, tensor) is None:
+                unseen[name] = "its scales lie along the axis of the images"
+                continue
+            probes.append(self._probe(pair, tensor, quantizer))
         return probes, unseen
 
     def _quantizer(self, tensor: QuantTensor) -> onnx.NodeProto | None:
@@ -201,16 +206,15 @@ class _Builder:
         rows = {"signal": probe.square(probe.f), "error": probe.square(probe.error)}
         leaves: tuple[str, ...] = ()
         no_sources: str | None = "only the SQNR was asked for"
-        known = probe.known_sources if self.detail == "full" else None
+        known: ErrorSources | None = None
         if self.detail == "full":
             rows |= probe.statistics()
-        if known is not None:
-            no_sources = None
-        elif self.detail == "full":
             try:
-                found = probe.pieces()
-                rows |= probe.sources(found)
-                leaves, no_sources = found.leaves, None
+                if (known := probe.known_sources()) is None:
+                    found = probe.pieces()
+                    rows |= probe.sources(found)
+                    leaves = found.leaves
+                no_sources = None
             except NoSourcesError as error:
                 no_sources = str(error)
         axis = 1 if probe.channels_last else 2
@@ -304,16 +308,22 @@ class _ProbeWriter:
         integers = renamed[self.quantizer.output[0]]
         return self.laid_out(self.builder._dequantize(integers, self.quantizer))
 
-    @property
     def known_sources(self) -> ErrorSources | None:
+        """None where a quantizer makes the integers; all is inherited where they are only moved."""
         own = {QUANTIZED + name for name in self.tensor.integer_names}
         if own & set(self.quantizer.output):
             return None
-        region = self.builder.quants.before(next(iter(own)), self.builder.leaves.keys() - own)
-        moved = {self.builder.leaves[n].tensor for n in region.leaves if n in self.builder.leaves}
+        leaves, tensors = self.builder.leaves, self.builder.tensors
+        region = self.builder.quants.before(next(iter(own)), leaves.keys() - own)
+        moved = {leaves[name].tensor for name in region.leaves if name in leaves}
+        are_moves = all(node.op_type in MOVES_INTEGERS for node in region.nodes)
+        if len(moved) != 1 or region.reaches_input or not are_moves:
+            raise NoSourcesError("no quantizer makes it, nor are they a compared tensor's integers")
+        (source,) = moved
+        if tensors[source].params != self.params:
+            raise NoSourcesError(f"the integers of {source} are read with another scale")
         kernel = 0.0 if self.pair.name in self.builder.stated else None
-        by_input = dict.fromkeys(moved, 1.0) if len(moved) == 1 else {}
-        return ErrorSources(1.0, 0.0, 0.0, 0.0, kernel, by_input)
+        return ErrorSources(1.0, 0.0, 0.0, 0.0, kernel, {source: 1.0})
 
     def pieces(self) -> Pieces:
         builder = self.builder
@@ -376,6 +386,8 @@ def _layout(network: Network, tensor: QuantTensor) -> _Layout:
         return _Layout((0, 0, -1))
     if axis == rank - 1 and isinstance(width, int):
         return _Layout((0, -1, width), channels_last=True)
+    if axis == 0:
+        return _Layout((1, width if isinstance(width, int) else 1, -1))
     others = (at for at in range(1, rank) if at != axis)
     return _Layout((0, 0, -1), order=(0, axis, *others))
 

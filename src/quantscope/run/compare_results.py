@@ -176,7 +176,7 @@ class Comparison:
     """A float and a quantized model on the same images; `tensors` along the network.
 
     `unpaired` have no float counterpart; `unseen` have one but could not be looked at.
-    `not_finite_from` is the first tensor in which a NaN or an infinity was met, and in which model.
+    `not_finite_from` is the first tensor with a value, or a square of one, that is not finite.
     `made_from` is the digest of the float model that the quantized one says it was made from; None
     also where the float one is a program (.pt2), which may have been exported from it.
     """

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.data import ImageSet
+from quantscope.plurals import many
 from quantscope.run.classifier import check_labels
 from quantscope.run.compare_results import OutputAgreement
 from quantscope.run.sessions import Execution
@@ -28,22 +29,25 @@ class ScoreKeeper:
         self.no_classes: str | None = None
         """Why there are none: the model is no classifier."""
 
-    def add(self, float_scores: Array, quantized_scores: Array) -> None:
-        """One row for each image."""
+    def add(self, float_scores: Array, quantized_scores: Array, rows: int, count: int) -> None:
+        """Of a batch; only `count` of its `rows` images are not there to fill it up."""
         pair = float_scores, quantized_scores
-        odd = next((s for s in pair if s.ndim < 2 or s[0].size != s.shape[1]), None)
-        if odd is not None:
+        odd = next(
+            (s for s in pair if s.ndim < 2 or s.shape[0] != rows or s[0].size != s.shape[1]), None
+        )
+        if odd is not None and self.no_classes is None:
             self.no_classes = (
-                f"the output has shape {[*odd.shape]} for {len(odd)} images, not [images, classes]"
+                f"the output has shape {[*odd.shape]} for {many(rows, 'image')}, "
+                f"not [images, classes]"
             )
         if self.no_classes is not None:
             return
-        rows = [s.reshape(len(s), -1).astype(np.float64) for s in pair]
+        scores = [s[:count].reshape(count, -1).astype(np.float64) for s in pair]
         if not self.classes:
-            check_labels(self.images, rows[1].shape[1], self.model)
-        self.classes.append((rows[0].argmax(axis=1), rows[1].argmax(axis=1)))
+            check_labels(self.images, scores[1].shape[1], self.model)
+        self.classes.append((scores[0].argmax(axis=1), scores[1].argmax(axis=1)))
         with np.errstate(invalid="ignore", over="ignore"):
-            f, q = (self._log_probabilities(row) for row in rows)
+            f, q = (self._log_probabilities(each) for each in scores)
             self.divergence += float((np.exp(f) * (f - q)).sum())
 
     def _log_probabilities(self, scores: Array) -> Array:

@@ -23,6 +23,10 @@ Array = NDArray[Any]
 IDEAL_RMSE_STEPS = 1 / sqrt(12)
 _WORST = 3
 _LARGEST = float(np.sqrt(np.finfo(np.float32).max))
+_OF_VALUES = (
+    *("signal", "error", "quantized_signal", "local_error"),
+    *("float_sum", "quantized_sum", "float_min", "float_max", "quantized_min", "quantized_max"),
+)
 _LOWEST = ("float_min", "quantized_min")
 _HIGHEST = ("float_max", "quantized_max")
 
@@ -76,7 +80,7 @@ class Accumulator:
         self.elements += len(statistics) * rest
         with np.errstate(invalid="ignore", over="ignore"):
             found = self._by_row(statistics.sum(axis=0, dtype=np.float64))
-            if not np.isfinite(found).all():
+            if not np.isfinite(found[self._measured]).all():
                 self._look_for_not_finite(statistics, count)
             for keep, at in self._extremes:
                 found[at] = self._by_row(keep.reduce(statistics, axis=0))[at]
@@ -99,6 +103,11 @@ class Accumulator:
         found = [(keep, [rows.index(n) for n in names if n in rows]) for keep, names in kinds]
         return [(keep, at) for keep, at in found if at]
 
+    @cached_property
+    def _measured(self) -> list[int]:
+        """Rows of the two values themselves, not of pieces that only the sources need."""
+        return [at for at, name in enumerate(self.probe.rows) if name in _OF_VALUES]
+
     def _together(self, before: Array, found: Array) -> Array:
         kept: Array = before + found
         for keep, at in self._extremes:
@@ -106,7 +115,8 @@ class Accumulator:
         return kept
 
     def _look_for_not_finite(self, statistics: Array, count: int) -> None:
-        finite = np.asarray(np.isfinite(statistics).all(axis=(1, 2)))
+        along = (slice(None), self._measured) if self.probe.channels_last else (..., self._measured)
+        finite = np.asarray(np.isfinite(statistics[along]).all(axis=(1, 2)))
         places = np.flatnonzero(~finite)
         found = np.unique(places * count // len(finite))  # its first axis may not count images
         if self.first_not_finite is None:
@@ -145,12 +155,7 @@ class Accumulator:
             result["sqnr_db"] = sqnr_db(float(sums["signal"].sum()), error)
         result.setdefault("sqnr_db", None)
         result.setdefault("local_sqnr_db", None)
-        if self.probe.no_sources is None and exact:
-            result["no_sources"] = "it has no error"
-        elif self.probe.no_sources is None and self.not_finite_images:
-            result["no_sources"] = "its values are not all finite"
-        else:
-            result["no_sources"] = self.probe.no_sources
+        result["no_sources"] = self._no_sources(result, exact)
         return TensorComparison(
             name=pair.name,
             float_name=pair.float_name,
@@ -161,6 +166,15 @@ class Accumulator:
             not_finite_images=self.not_finite_images,
             **result,
         )
+
+    def _no_sources(self, result: dict[str, Any], exact: bool) -> str | None:
+        if self.probe.no_sources is not None or result.get("sources") is not None:
+            return self.probe.no_sources
+        if exact:
+            return "it has no error"
+        if self.not_finite_images:
+            return "its values are not all finite"
+        return "its layer gives values that are not finite, or too large, before the quantizer"
 
     def _full(self) -> dict[str, Any]:
         sums = self.sums
@@ -245,6 +259,8 @@ class Accumulator:
         if "inherited" not in total:
             return None
         share = {name: value / total["error"] for name, value in total.items()}
+        if not all(isfinite(part) for name, part in share.items() if name not in _OF_VALUES):
+            return None
         leaves = self.probe.leaves
         by_input = {leaf: share.get(f"inherited:{i}", 0.0) for i, leaf in enumerate(leaves)}
         if len(leaves) == 1:

@@ -106,7 +106,7 @@ def compare_paired(
         # An operator of PyTorch costs more to call than one of onnxruntime: twice the images.
         batches = both.batches(images, batch or 2 * small_batch(quantized.network))
         for rows, count, found in in_order(programs.run, batches, threads=threads):
-            scores.add(found.float_scores[:count], found.quantized_scores[:count])
+            scores.add(found.float_scores, found.quantized_scores, rows, count)
             _accumulate(accumulators, programs, found, rows, count)
             done += count
             progress("Comparing", done, len(images))

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from quantscope.model.channels import channel_axis
 from quantscope.model.pairing import Pairing, TensorPair
 from quantscope.run.compare_graph import Detail
-from quantscope.run.compare_results import ErrorSources
 from quantscope.run.compare_sources import NoSourcesError
 from quantscope.run.torch_probes import Scratch, TorchProbe, stacked
 from quantscope.run.torch_programs import (
@@ -158,14 +157,8 @@ class PairedPrograms:
         self, pair: TensorPair, quantizer: ProgramQuantizer, leaves: Mapping[str, Leaf]
     ) -> TorchProbe:
         found: Pieces | None = None
-        known: ErrorSources | None = None
         no_sources: str | None = "only the SQNR was asked for"
-        is_fixed = quantizer.dequantized[0] in self.quantized.constants
-        if self.detail == "full" and quantizer.moves_integers and not is_fixed:
-            moved = quantizer.tensor.follows
-            by_input = {} if moved is None else {moved: 1.0}
-            known, no_sources = ErrorSources(1.0, 0.0, 0.0, 0.0, None, by_input), None
-        elif self.detail == "full":
+        if self.detail == "full":
             try:
                 found, no_sources = self._pieces(pair, quantizer, leaves), None
             except NoSourcesError as error:
@@ -178,7 +171,6 @@ class PairedPrograms:
             is_relu=maker is not None and is_clip(maker) and "relu" in maker.name,
             pieces=found,
             no_sources=no_sources,
-            known_sources=known,
         )
 
     def _pieces(
@@ -187,7 +179,7 @@ class PairedPrograms:
         if quantizer.dequantized[0] in self.quantized.constants:
             raise NoSourcesError("it is computed from constants alone")
         if quantizer.reads is None:
-            raise NoSourcesError("it is not quantized")
+            raise NoSourcesError("its layer only moves integers about")
         if not quantizer.tensor.params.is_per_tensor:
             raise NoSourcesError("it has more than one scale")
         return pieces(

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from quantscope.model import QuantTensor
 from quantscope.model.pairing import TensorPair
 from quantscope.run.compare_graph import CLIP_TOLERANCE, Detail, Probe
-from quantscope.run.compare_results import ErrorSources
 from quantscope.run.torch_quantizers import Ends, ProgramQuantizer
 from quantscope.run.torch_sources import Pieces, Variants
 
@@ -33,8 +32,6 @@ class TorchProbe:
     is_relu: bool
     pieces: Pieces | None
     no_sources: str | None
-    known_sources: ErrorSources | None = None
-    """As in `Probe`."""
 
     @property
     def tensor(self) -> QuantTensor:
@@ -56,7 +53,6 @@ class TorchProbe:
             rows=rows,
             leaves=() if self.pieces is None else tuple(x.tensor for x in self.pieces.inputs),
             no_sources=self.no_sources,
-            known_sources=self.known_sources,
         )
 
 

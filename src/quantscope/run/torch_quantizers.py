@@ -63,11 +63,6 @@ class ProgramQuantizer:
         return None if self.node is None else str(self.node.args[0])
 
     @property
-    def moves_integers(self) -> bool:
-        """Those of another tensor; what is left as it is computed has no ends."""
-        return self.node is None and bool(np.isfinite(self.low).all())
-
-    @property
     def numbers(self) -> tuple[Any, ...]:
         """Scale, zero-point, limits and type, as its node has them."""
         return () if self.node is None else (*self.node.args[1:], dict(self.node.kwargs))

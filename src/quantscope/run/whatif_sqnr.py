@@ -146,9 +146,10 @@ class SqnrReader:
         not_finite = {name: a.not_finite(self._parts.images) for name, a in by_name.items()}
         made = {name for node in proto.graph.node for name in node.output}
         unseen = {} if seen is None else {n: seen.unseen.get(f) for n, f in names.items()}
-        unseen |= {**compared.unseen, **{name: a.mixed for name, a in by_name.items()}}
+        unseen |= compared.unseen
         unseen |= {name: NOT_QUANTIZED for name, file in names.items() if file not in made}
         unseen = {name: why for name, why in unseen.items() if name not in off}
+        unseen |= {name: a.mixed for name, a in by_name.items() if a.mixed}
         if known is not None:
             same = digests.keys() - by_name.keys()
             rows |= {name: known.rows[name] for name in same & known.rows.keys()}
@@ -234,7 +235,7 @@ class SqnrReader:
         )
         ends = np.cumsum([len(part) for part in float_scores])[:-1]
         for floats, own in zip(float_scores, np.split(evaluation.scores, ends), strict=True):
-            scores.add(floats, own)
+            scores.add(floats, own, len(own), len(own))
         order = [tensor.name for tensor in self._editor.network.tensors]
         return {
             "model": evaluation.model,
