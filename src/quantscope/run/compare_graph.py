@@ -17,6 +17,7 @@ from quantscope.model import Network, QuantTensor
 from quantscope.model.channels import channel_axis
 from quantscope.model.pairing import Pairing, TensorPair
 from quantscope.model.quantized_values import MOVES_INTEGERS
+from quantscope.run.compare_layout import ends_of, layout_of
 from quantscope.run.compare_merge import FLOAT, QUANTIZED, Canvas
 from quantscope.run.compare_results import ErrorSources
 from quantscope.run.compare_sources import Leaf, NoSourcesError, Pieces, Regions, pieces
@@ -239,14 +240,14 @@ class _ProbeWriter:
         self.builder, self.canvas = builder, builder.canvas
         self.pair, self.tensor, self.quantizer = pair, tensor, quantizer
         self.params: QuantParams = tensor.params
-        self.layout = _layout(builder.network, tensor)
+        self.layout = layout_of(builder.network, tensor)
         self.channels_last = self.layout.channels_last
         self.value = builder.values[pair.name]
         self.float_value = FLOAT + pair.float_name
         self.q = self.laid_out(self.value)
         self.f = self.laid_out(self.float_value)
         self.error = self.canvas.add("Sub", [self.q, self.f])
-        self.low, self.high = _ends(self.params, channels_last=self.channels_last)
+        self.low, self.high = ends_of(self.params, channels_last=self.channels_last)
         self.beyond = (self.high - self.low) * np.float32(CLIP_TOLERANCE)
         maker = builder.floats.maker(self.float_value)
         self.is_relu = maker is not None and maker.op_type == "Relu"
@@ -363,43 +364,3 @@ class _ProbeWriter:
             for number, (one, other) in enumerate(zip([*steps, a], [self.f, *steps], strict=True)):
                 rows[f"inherited:{number}"] = self._dot(one, other)
         return rows
-
-
-@dataclass(frozen=True)
-class _Layout:
-    """How to lay a tensor out: its axes in this order, then this shape."""
-
-    shape: tuple[int, ...]
-    channels_last: bool = False
-    order: tuple[int, ...] = ()
-    """Empty where they stay as they are."""
-
-
-def _layout(network: Network, tensor: QuantTensor) -> _Layout:
-    axis, rank = channel_axis(network, tensor), len(tensor.shape or ())
-    if tensor.shape is not None and rank < 2:
-        return _Layout((1, 1, -1))
-    if axis is None:
-        return _Layout((0, 1, -1))
-    width = tensor.shape[axis] if tensor.shape is not None else None
-    if axis == 1:
-        return _Layout((0, 0, -1))
-    if axis == rank - 1 and isinstance(width, int):
-        return _Layout((0, -1, width), channels_last=True)
-    if axis == 0:
-        return _Layout((1, width if isinstance(width, int) else 1, -1))
-    others = (at for at in range(1, rank) if at != axis)
-    return _Layout((0, 0, -1), order=(0, axis, *others))
-
-
-def _ends(params: QuantParams, *, channels_last: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The representable range, computed as DequantizeLinear does, so that its ends are inside."""
-    scale = params.scale.astype(np.float32)
-    with np.errstate(over="ignore"):  # a range may reach beyond float32
-        ends = [
-            scale * (q - params.zero_point).astype(np.float32) for q in (params.qmin, params.qmax)
-        ]
-    if scale.ndim == 1:
-        ends = [end if channels_last else end[:, None] for end in ends]
-    low, high = np.minimum(*ends), np.maximum(*ends)
-    return np.asarray(low, np.float32), np.asarray(high, np.float32)
