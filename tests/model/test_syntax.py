@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from quantscope.model.syntax import parse_expression, parse_module
+from quantscope.model.syntax import parse_expression, parse_module, parse_patiently_everywhere
 
 SHAPE = "Mul(Integer(2), Symbol('s77', integer=True))"
 
@@ -60,3 +60,19 @@ def test_who_parses_on_his_own_is_no_hindrance() -> None:
 def test_wrong_text_is_a_syntax_error() -> None:
     with pytest.raises(SyntaxError):
         parse_expression("2 +")
+
+
+@pytest.mark.usefixtures("threads_take_turns")
+def test_everybody_s_parsing_waits_its_turn_where_it_is_asked_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ast, "parse", ast.parse)  # put back afterwards
+    parse_patiently_everywhere()
+
+    def parse(_: int) -> str:
+        return ast.unparse(ast.parse(SHAPE, filename="cell.py"))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(parse, range(2000))) == {SHAPE}
+    with pytest.raises(SyntaxError):
+        ast.parse("1 +")

@@ -14,6 +14,7 @@ from quantscope.app.place import Given
 from quantscope.app.session import Session
 from quantscope.errors import BadConfigError, MissingExtraError
 from quantscope.files import write_whole
+from quantscope.model.syntax import parse_patiently_everywhere
 
 FIRST_PORT = 2718
 _PORTS_TRIED = 50
@@ -39,6 +40,7 @@ def launch(
             f"pip install {' '.join(missing)}"
         )
     _use_one_heap()
+    parse_patiently_everywhere()  # marimo reads its notebook while modules are loaded beside it
     given = Given(model or DEFAULT_MODEL, float_model or "", data or "")
     session = given.open()
     chosen = free_port(host) if port is None else checked_port(host, port)

@@ -2,9 +2,11 @@
 
 import ast
 import time
-from threading import Lock
+from threading import RLock
+from typing import Any
 
-_one_at_a_time = Lock()
+_one_at_a_time = RLock()
+_plain_parse = ast.parse
 _TRIES = 10
 
 
@@ -23,13 +25,25 @@ def parse_module(text: str) -> ast.Module:
 
 
 def _parse(text: str, mode: str) -> ast.AST:
+    tree = patient_parse(text, mode=mode)
+    assert isinstance(tree, ast.AST)
+    return tree
+
+
+def patient_parse(*args: Any, **kwargs: Any) -> Any:
+    """As `ast.parse`, in whose place it may stand."""
     # Python 3.11 counts the depth of a tree for all threads together: if two build trees and the
-    # garbage collector lets them take turns, one gets a SystemError for nothing. Others parse
-    # too (marimo its cells), so the lock alone is not enough.
+    # garbage collector lets them take turns, one gets a SystemError for nothing. Others may build
+    # trees without asking here, so the lock alone is not enough.
     with _one_at_a_time:
         for _ in range(_TRIES - 1):
             try:
-                return ast.parse(text, mode=mode)
+                return _plain_parse(*args, **kwargs)
             except SystemError:
                 time.sleep(0)  # the other one goes on meanwhile
-        return ast.parse(text, mode=mode)
+        return _plain_parse(*args, **kwargs)
+
+
+def parse_patiently_everywhere() -> None:
+    """For a process of one's own with many threads: whoever calls `ast.parse` waits their turn."""
+    ast.parse = patient_parse
