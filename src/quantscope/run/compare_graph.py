@@ -315,7 +315,8 @@ class _ProbeWriter:
         if own & set(self.quantizer.output):
             return None
         leaves, tensors = self.builder.leaves, self.builder.tensors
-        region = self.builder.quants.before(next(iter(own)), leaves.keys() - own)
+        integers = QUANTIZED + self.tensor.integer_names[0]
+        region = self.builder.quants.before(integers, leaves.keys() - own)
         moved = {leaves[name].tensor for name in region.leaves if name in leaves}
         are_moves = all(node.op_type in MOVES_INTEGERS for node in region.nodes)
         if len(moved) != 1 or region.reaches_input or not are_moves:

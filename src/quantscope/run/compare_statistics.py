@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.data import ImageSet
+from quantscope.plurals import many
 from quantscope.run.compare_graph import Probe
 from quantscope.run.compare_results import (
     ChannelComparison,
@@ -142,7 +143,7 @@ class Accumulator:
             return None
         return (
             f"{self.probe.pair.name}: {self.not_finite_what} for {self.not_finite_images} of "
-            f"{len(images)} images, first image {images.indices[self.first_not_finite]}"
+            f"{many(len(images), 'image')}, first image {images.indices[self.first_not_finite]}"
         )
 
     def finish(self) -> TensorComparison:
@@ -254,10 +255,10 @@ class Accumulator:
         return np.asarray(energy / step**2 / self.elements)
 
     def _sources(self, total: dict[str, float]) -> ErrorSources | None:
-        if total["error"] == 0 or self.probe.known_sources is not None:
-            return self.probe.known_sources if total["error"] else None
-        if "inherited" not in total:
+        if total["error"] == 0:
             return None
+        if "inherited" not in total:
+            return self.probe.known_sources
         share = {name: value / total["error"] for name, value in total.items()}
         if not all(isfinite(part) for name, part in share.items() if name not in _OF_VALUES):
             return None
