@@ -137,9 +137,7 @@ def compare(
     for rows, count, (values, mine) in in_order(run, batches, threads=threads or cores()):
         scores.add(values[graph.float_scores], mine, rows, count)
         for accumulator in accumulators:
-            probe = accumulator.probe
-            shape = values[probe.shape_output]
-            accumulator.add(values[probe.output], shape, rows, count)
+            accumulator.take(values, rows, count)
         done += count
         progress("Comparing", done, len(images))
     disturbed = reader.disturbed if reader is not None else None

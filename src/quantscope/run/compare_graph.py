@@ -6,10 +6,11 @@ runtime. What goes on from there is summed in float64.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx import TensorProto
 
 from quantscope.arithmetic import QuantParams
@@ -22,6 +23,7 @@ from quantscope.run.compare_merge import FLOAT, QUANTIZED, Canvas
 from quantscope.run.compare_results import ErrorSources
 from quantscope.run.compare_sources import Leaf, NoSourcesError, Pieces, Regions, pieces
 
+Array = NDArray[Any]
 Detail = Literal["sqnr", "full"]
 
 CLIP_TOLERANCE = 1e-6
@@ -34,20 +36,27 @@ _AXIS = ("axis", "block_size")
 class Probe:
     """A paired activation and what the graph gives of it.
 
-    `output` is [images, channels, rows], or [images, rows, channels] where `channels_last`; what
-    each row is, `rows` says. `shape_output` is the shape behind each row: [images, channels, rest].
+    `output` is [images, rows, channels], perhaps flat; what each row is, `rows` says. `size_output`
+    counts the numbers behind it, None where nobody asks.
     """
 
     pair: TensorPair
     tensor: QuantTensor
     output: str
-    shape_output: str
-    channels_last: bool
+    size_output: str | None
     rows: tuple[str, ...]
     leaves: tuple[str, ...]
     no_sources: str | None
     known_sources: ErrorSources | None = None
     """Where nothing is measured: a layer that only moves integers inherits all its error."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return (self.output,) if self.size_output is None else (self.output, self.size_output)
+
+    def by_row(self, statistics: Array) -> Array:
+        """`output` as [images, rows, channels]."""
+        return statistics.reshape(len(statistics), len(self.rows), -1)
 
 
 @dataclass(frozen=True)
@@ -153,7 +162,9 @@ class _Builder:
 
     def probes(self) -> tuple[list[Probe], dict[str, str]]:
         probes, unseen = [], {}
-        for name, pair in self.pairs.items():
+        # onnxruntime runs what the last node needs first: back to front, each probe finds its two
+        # values still near, and nothing is held for long.
+        for name, pair in reversed(self.pairs.items()):
             tensor = self.tensors[name]
             quantizer = self._quantizer(tensor)
             if quantizer is None:
@@ -163,7 +174,7 @@ class _Builder:
                 unseen[name] = "its scales lie along the axis of the images"
                 continue
             probes.append(self._probe(pair, tensor, quantizer))
-        return probes, unseen
+        return probes[::-1], unseen
 
     def _quantizer(self, tensor: QuantTensor) -> onnx.NodeProto | None:
         """That of the tensor, or of the one whose integers it only moves about."""
@@ -218,21 +229,17 @@ class _Builder:
                 no_sources = None
             except NoSourcesError as error:
                 no_sources = str(error)
-        axis = 1 if probe.channels_last else 2
-        output = self.canvas.add("Concat", list(rows.values()), axis=axis)
-        shape = self.canvas.add("Shape", [probe.f])
+        output = self.canvas.add("Concat", list(rows.values()), axis=1)
         self.canvas.output(output)
-        self.canvas.output(shape, TensorProto.INT64)
-        return Probe(
-            pair, tensor, output, shape, probe.channels_last, tuple(rows), leaves, no_sources, known
-        )
+        size: str | None = None
+        if self.detail == "full":
+            size = self.canvas.add("Size", [probe.f])
+            self.canvas.output(size, TensorProto.INT64)
+        return Probe(pair, tensor, output, size, tuple(rows), leaves, no_sources, known)
 
 
 class _ProbeWriter:
-    """Everything is laid out [images, channels, rest] or, channels last, [images, rest, channels].
-
-    That costs nothing: reshaping moves no numbers.
-    """
+    """Every row is summed to a number for each image and channel, in the tensor's own layout."""
 
     def __init__(
         self, builder: _Builder, pair: TensorPair, tensor: QuantTensor, quantizer: onnx.NodeProto
@@ -240,14 +247,13 @@ class _ProbeWriter:
         self.builder, self.canvas = builder, builder.canvas
         self.pair, self.tensor, self.quantizer = pair, tensor, quantizer
         self.params: QuantParams = tensor.params
-        self.layout = layout_of(builder.network, tensor)
-        self.channels_last = self.layout.channels_last
+        self.layout = layout_of(builder.network, tensor, by_channel=builder.detail == "full")
         self.value = builder.values[pair.name]
         self.float_value = FLOAT + pair.float_name
         self.q = self.laid_out(self.value)
         self.f = self.laid_out(self.float_value)
         self.error = self.canvas.add("Sub", [self.q, self.f])
-        self.low, self.high = ends_of(self.params, channels_last=self.channels_last)
+        self.low, self.high = ends_of(self.params, self.layout)
         self.beyond = (self.high - self.low) * np.float32(CLIP_TOLERANCE)
         maker = builder.floats.maker(self.float_value)
         self.is_relu = maker is not None and maker.op_type == "Relu"
@@ -256,8 +262,8 @@ class _ProbeWriter:
         if self.params.scale.dtype != np.float32:
             value = self.canvas.add("Cast", [value], to=TensorProto.FLOAT)
         value = self._as_quantized(value)
-        if self.layout.order:
-            value = self.canvas.add("Transpose", [value], perm=self.layout.order)
+        if not self.layout.shape:
+            return value
         shape = self.canvas.constant(np.array(self.layout.shape, np.int64))
         return self.canvas.add("Reshape", [value, shape])
 
@@ -272,7 +278,7 @@ class _ProbeWriter:
         return self._reduce("ReduceSum", self.canvas.add("Mul", [value, value]))
 
     def _reduce(self, op_type: str, value: str) -> str:
-        return self.canvas.reduce(op_type, value, 1 if self.channels_last else 2)
+        return self.canvas.reduce(op_type, value, self.layout.over)
 
     def _dot(self, one: str, other: str) -> str:
         product = self.canvas.add("Mul", [self.canvas.add("Sub", [one, other]), self.error])
@@ -353,11 +359,10 @@ class _ProbeWriter:
             integers = self.builder.stated[self.pair.name]
             stated = self.laid_out(self.builder._dequantize(integers, self.quantizer))
             rows["kernel"] = self._dot(self.q, stated)
-        rows["rounding"] = self._dot(stated, c)
+        rows["quantizer"] = self._dot(stated, b)
         rows["clipping"] = self._dot(c, b)
         if a != b:
             rows["weights"] = self._dot(b, a)
-        rows["inherited"] = self._dot(a, self.f)
         steps = [self.laid_out(step) for step in found.steps]
         if len(steps) == 2 and len(found.leaves) == 2:
             rows["first_minus_second"] = self._dot(steps[0], steps[1])

@@ -11,32 +11,34 @@ from quantscope.model.channels import channel_axis
 
 @dataclass(frozen=True)
 class Layout:
-    """How to lay a tensor out: its axes in this order, then this shape."""
+    """The axes that are summed over, which leaves images and channels.
 
-    shape: tuple[int, ...]
-    channels_last: bool = False
-    order: tuple[int, ...] = ()
-    """Empty where they stay as they are."""
+    `shape` is the one that they are axes of, empty for the tensor's own; `behind` counts its axes
+    after that of the channels.
+    """
+
+    over: tuple[int, ...]
+    shape: tuple[int, ...] = ()
+    behind: int = 1
 
 
-def layout_of(network: Network, tensor: QuantTensor) -> Layout:
-    axis, rank = channel_axis(network, tensor), len(tensor.shape or ())
-    if tensor.shape is not None and rank < 2:
-        return Layout((1, 1, -1))
-    if axis is None:
-        return Layout((0, 1, -1))
-    width = tensor.shape[axis] if tensor.shape is not None else None
-    if axis == 1:
-        return Layout((0, 0, -1))
-    if axis == rank - 1 and isinstance(width, int):
-        return Layout((0, -1, width), channels_last=True)
+def layout_of(network: Network, tensor: QuantTensor, *, by_channel: bool) -> Layout:
+    axis, shape = channel_axis(network, tensor), tensor.shape
+    if shape is None:
+        return Layout(over=(2,), shape=(0, 1, -1))
+    if len(shape) < 2:
+        return Layout(over=(2,), shape=(1, 1, -1))
     if axis == 0:
-        return Layout((1, width if isinstance(width, int) else 1, -1))
-    others = (at for at in range(1, rank) if at != axis)
-    return Layout((0, 0, -1), order=(0, axis, *others))
+        width = shape[0]
+        return Layout(over=(2,), shape=(1, width if isinstance(width, int) else 1, -1))
+    if len(shape) == 2 and axis == 1 and by_channel:
+        return Layout(over=(2,), shape=(0, 0, -1))  # no axis is left to sum over
+    kept = {0, axis} if by_channel else {0}
+    over = tuple(at for at in range(len(shape)) if at not in kept)
+    return Layout(over, behind=0 if axis is None else len(shape) - 1 - axis)
 
 
-def ends_of(params: QuantParams, *, channels_last: bool) -> tuple[np.ndarray, np.ndarray]:
+def ends_of(params: QuantParams, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
     """The representable range, computed as DequantizeLinear does, so that its ends are inside."""
     scale = params.scale.astype(np.float32)
     with np.errstate(over="ignore"):  # a range may reach beyond float32
@@ -44,6 +46,6 @@ def ends_of(params: QuantParams, *, channels_last: bool) -> tuple[np.ndarray, np
             scale * (q - params.zero_point).astype(np.float32) for q in (params.qmin, params.qmax)
         ]
     if scale.ndim == 1:
-        ends = [end if channels_last else end[:, None] for end in ends]
+        ends = [end.reshape(-1, *[1] * layout.behind) for end in ends]
     low, high = np.minimum(*ends), np.maximum(*ends)
     return np.asarray(low, np.float32), np.asarray(high, np.float32)

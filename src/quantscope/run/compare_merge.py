@@ -150,12 +150,12 @@ class Canvas:
                 renamed[name] = copy.output[place] = f"compare/copy{self._count}/{name}"
         self.model.graph.node.append(copy)
 
-    def reduce(self, op_type: str, value: str, axis: int) -> str:
-        """Over one axis, which stays with length 1."""
+    def reduce(self, op_type: str, value: str, over: Sequence[int]) -> str:
+        """Over these axes, which stay with length 1."""
         if self.opset >= _AXES_ARE_INPUT or op_type == "ReduceSum":
-            axes = self.constant(np.array([axis], np.int64))
+            axes = self.constant(np.array(over, np.int64))
             return self.add(op_type, [value, axes], keepdims=1)
-        return self.add(op_type, [value], axes=[axis], keepdims=1)
+        return self.add(op_type, [value], axes=list(over), keepdims=1)
 
     def output(self, name: str, elem_type: int | None = onnx.TensorProto.FLOAT) -> None:
         """`elem_type` None: whatever the networks compute in."""

@@ -14,6 +14,8 @@ from quantscope.run.sessions import Execution
 Array = NDArray[Any]
 
 _TINY = float(np.finfo(np.float32).tiny)
+_AT_ONCE = 256
+"""Images whose scores wait to be looked at: NumPy takes as long for sixteen of them."""
 
 
 class ScoreKeeper:
@@ -28,6 +30,8 @@ class ScoreKeeper:
         self.divergence: float = 0.0
         self.no_classes: str | None = None
         """Why there are none: the model is no classifier."""
+        self._waiting: list[tuple[Array, Array]] = []
+        self._images_waiting = 0
 
     def add(self, float_scores: Array, quantized_scores: Array, rows: int, count: int) -> None:
         """Of a batch; only `count` of its `rows` images are not there to fill it up."""
@@ -42,13 +46,24 @@ class ScoreKeeper:
             )
         if self.no_classes is not None:
             return
-        scores = [s[:count].reshape(count, -1).astype(np.float64) for s in pair]
-        if not self.classes:
-            check_labels(self.images, scores[1].shape[1], self.model)
+        floats, quantized = (s[:count].reshape(count, -1) for s in pair)
+        if not self.classes and not self._waiting:
+            check_labels(self.images, quantized.shape[1], self.model)
+        self._waiting.append((floats, quantized))
+        self._images_waiting += count
+        if self._images_waiting >= _AT_ONCE:
+            self._add_up()
+
+    def _add_up(self) -> None:
+        if not self._waiting:
+            return
+        parts = zip(*self._waiting, strict=True)
+        scores = [np.concatenate(part).astype(np.float64) for part in parts]
         self.classes.append((scores[0].argmax(axis=1), scores[1].argmax(axis=1)))
         with np.errstate(invalid="ignore", over="ignore"):
             f, q = (self._log_probabilities(each) for each in scores)
             self.divergence += float((np.exp(f) * (f - q)).sum())
+        self._waiting, self._images_waiting = [], 0
 
     def _log_probabilities(self, scores: Array) -> Array:
         if self.probabilities:
@@ -60,6 +75,7 @@ class ScoreKeeper:
     def finish(self) -> OutputAgreement | None:
         if self.no_classes is not None:
             return None
+        self._add_up()
         f = np.concatenate([one for one, _ in self.classes])
         q = np.concatenate([other for _, other in self.classes])
         labels, indices = self.images.labels, self.images.indices

@@ -39,7 +39,7 @@ _MOST_BYTES = 1 << 28
 _TOLERANCE, _OF_A_CHANNEL = 1e-4, 1e-2
 """Of an energy 0.0004 and 0.04 dB. A channel may be eight values, all of them near a step."""
 _ENERGIES = ("signal", "error", "quantized_signal", "local_error")
-_SOURCES = ("rounding", "clipping", "weights", "inherited", "first_minus_second", "kernel")
+_SOURCES = ("quantizer", "clipping", "weights", "first_minus_second", "kernel")
 _COUNTS = ("clipped_low", "clipped_high", "not_zero")
 _ENDS = ("float_min", "float_max")
 
@@ -157,20 +157,17 @@ def _units(
     probe: Probe, sums: Mapping[str, Array], values: Mapping[str, Array]
 ) -> dict[str, Array]:
     """What a difference in each row is measured by, [channels] each."""
-    shape = values[probe.shape_output]
-    elements = np.full(len(sums["error"]), shape[0] * shape[1 if probe.channels_last else 2])
     units = {name: sums[name] for name in _ENERGIES if name in sums}
     sources = *_SOURCES, *(f"inherited:{at}" for at in range(len(probe.leaves)))
     units |= dict.fromkeys(sources, sums["error"])
-    units |= dict.fromkeys(_COUNTS, elements)
-    if "float_min" in sums:
+    if probe.size_output is not None:
+        channels = len(sums["error"])
+        units |= dict.fromkeys(_COUNTS, np.full(channels, values[probe.size_output] / channels))
         units |= dict.fromkeys(_ENDS, np.abs(sums["float_min"]) + np.abs(sums["float_max"]))
     return {name: unit for name, unit in units.items() if name in sums}
 
 
 def _sums(probe: Probe, values: Mapping[str, Array]) -> dict[str, Array]:
     """Of the batch, [channels] each."""
-    found = values[probe.output]
-    if not probe.channels_last:
-        found = found.transpose(0, 2, 1)
-    return dict(zip(probe.rows, found.sum(axis=0, dtype=np.float64), strict=True))
+    sums = probe.by_row(values[probe.output]).sum(axis=0, dtype=np.float64)
+    return dict(zip(probe.rows, sums, strict=True))

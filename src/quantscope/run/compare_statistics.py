@@ -1,6 +1,6 @@
 """Sums over batches in float64, and what they say of a tensor."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isfinite, log10, sqrt
@@ -23,6 +23,8 @@ Array = NDArray[Any]
 
 IDEAL_RMSE_STEPS = 1 / sqrt(12)
 _WORST = 3
+_AT_ONCE = 256
+"""Images whose sums wait to be added up: NumPy takes as long for sixteen of them."""
 _LARGEST = float(np.sqrt(np.finfo(np.float32).max))
 _OF_VALUES = (
     *("signal", "error", "quantized_signal", "local_error"),
@@ -62,39 +64,63 @@ class Accumulator:
     """Why the images cannot be told from what fills up a batch, or the channels from batches."""
     _kept: Array | None = field(default=None, repr=False)
     """[rows, channels]"""
+    _waiting: list[tuple[Array, int]] = field(default_factory=list, repr=False)
+    """[images, rows, channels] of each batch that is not in the sums yet, and its images."""
+    _images_waiting: int = 0
+    _width: int | None = None
 
     @property
     def sums(self) -> dict[str, Array]:
         """[channels] each; least and largest values are among them."""
+        self._add_up()
         return {} if self._kept is None else dict(zip(self.probe.rows, self._kept, strict=True))
 
-    def add(self, statistics: Array, shape: Sequence[int] | Array, rows: int, count: int) -> None:
-        """The rows of one batch; only `count` of its `rows` images are not there to fill it up."""
-        if len(statistics) == rows:
+    def take(self, values: Mapping[str, Array], rows: int, count: int) -> None:
+        """As `add`, from what the comparison's graph gave."""
+        size = self.probe.size_output
+        numbers = None if size is None else int(values[size])
+        self.add(values[self.probe.output], numbers, rows, count)
+
+    def add(self, statistics: Array, size: int | None, rows: int, count: int) -> None:
+        """What the probe gave for one batch.
+
+        Only `count` of its `rows` images are not there to fill it up. `size` counts the numbers
+        behind it, None where only the SQNR is asked for.
+        """
+        statistics = self.probe.by_row(statistics)
+        first = len(statistics)
+        if first == rows:
             statistics = statistics[:count]
         elif count < rows:
             self.mixed = (
                 "its first axis does not count images, so those that only fill up the last batch "
                 "cannot be left out"
             )
-        rest = int(shape[1] if self.probe.channels_last else shape[2])
-        self.elements += len(statistics) * rest
-        with np.errstate(invalid="ignore", over="ignore"):
-            found = self._by_row(statistics.sum(axis=0, dtype=np.float64))
-            if not np.isfinite(found[self._measured]).all():
-                self._look_for_not_finite(statistics, count)
-            for keep, at in self._extremes:
-                found[at] = self._by_row(keep.reduce(statistics, axis=0))[at]
-            if self._kept is None:
-                self._kept = found
-            elif self._kept.shape == found.shape:
-                self._kept = self._together(self._kept, found)
-            else:
-                self.mixed = "the axis of its channels has another length in other batches"
-        self.seen += count
+        width = statistics.shape[2]
+        if self._width not in (None, width):
+            self.mixed = "the axis of its channels has another length in other batches"
+            return
+        self._width = width
+        if size is not None:
+            self.elements += size // max(first * width, 1) * len(statistics)
+        self._waiting.append((statistics, count))
+        self._images_waiting += count
+        if self._images_waiting >= _AT_ONCE:
+            self._add_up()
 
-    def _by_row(self, of_channels: Array) -> Array:
-        return of_channels if self.probe.channels_last else of_channels.T
+    def _add_up(self) -> None:
+        if not self._waiting:
+            return
+        statistics = np.concatenate([each for each, _ in self._waiting])
+        with np.errstate(invalid="ignore", over="ignore"):
+            found = statistics.sum(axis=0, dtype=np.float64)
+            if not np.isfinite(found[self._measured]).all():
+                self._look_for_not_finite()
+            for keep, at in self._extremes:
+                found[at] = keep.reduce(statistics[:, at], axis=0)
+            self._kept = found if self._kept is None else self._together(self._kept, found)
+        self.seen += self._images_waiting
+        self._waiting, self._images_waiting = [], 0
 
     @cached_property
     def _extremes(self) -> list[tuple[np.ufunc, list[int]]]:
@@ -115,16 +141,18 @@ class Accumulator:
             kept[at] = keep(before[at], found[at])
         return kept
 
-    def _look_for_not_finite(self, statistics: Array, count: int) -> None:
-        along = (slice(None), self._measured) if self.probe.channels_last else (..., self._measured)
-        finite = np.asarray(np.isfinite(statistics[along]).all(axis=(1, 2)))
-        places = np.flatnonzero(~finite)
-        found = np.unique(places * count // len(finite))  # its first axis may not count images
-        if self.first_not_finite is None:
-            self.first_not_finite = self.seen + int(found[0])
-            rows = self._by_row(statistics[places[0]])
-            self.not_finite_what = self._what(dict(zip(self.probe.rows, rows, strict=True)))
-        self.not_finite_images += len(found)
+    def _look_for_not_finite(self) -> None:
+        before = self.seen
+        for statistics, count in self._waiting:
+            finite = np.asarray(np.isfinite(statistics[:, self._measured]).all(axis=(1, 2)))
+            places = np.flatnonzero(~finite)
+            found = np.unique(places * count // len(finite))  # its first axis may not count images
+            if len(found) and self.first_not_finite is None:
+                self.first_not_finite = before + int(found[0])
+                rows = dict(zip(self.probe.rows, statistics[places[0]], strict=True))
+                self.not_finite_what = self._what(rows)
+            self.not_finite_images += len(found)
+            before += count
 
     @staticmethod
     def _what(rows: dict[str, Array]) -> str:
@@ -139,6 +167,7 @@ class Accumulator:
 
     def not_finite(self, images: ImageSet) -> str | None:
         """Where a value was met that is not finite; `images` are all that were run."""
+        self._add_up()
         if self.first_not_finite is None:
             return None
         return (
@@ -257,9 +286,12 @@ class Accumulator:
     def _sources(self, total: dict[str, float]) -> ErrorSources | None:
         if total["error"] == 0:
             return None
-        if "inherited" not in total:
+        if "quantizer" not in total:
             return self.probe.known_sources
         share = {name: value / total["error"] for name, value in total.items()}
+        # The pieces between the two values add up to the error: what is left is the last one.
+        apart = ("quantizer", "weights", "kernel")
+        share["inherited"] = 1 - sum(share.get(name, 0.0) for name in apart)
         if not all(isfinite(part) for name, part in share.items() if name not in _OF_VALUES):
             return None
         leaves = self.probe.leaves
@@ -272,7 +304,7 @@ class Accumulator:
         return ErrorSources(
             inherited=share["inherited"],
             weights=share.get("weights", 0.0),
-            rounding=share["rounding"],
+            rounding=share["quantizer"] - share["clipping"],
             clipping=share["clipping"],
             kernel=share.get("kernel"),
             inherited_by_input=by_input,

@@ -181,7 +181,7 @@ def _accumulate(
         name = probe.pair.name
         if name not in accumulators:
             accumulators[name] = Accumulator(probe.accumulated(found.rows[name]))
-        accumulators[name].add(found.statistics[name], found.shapes[name], rows, count)
+        accumulators[name].add(found.statistics[name], found.sizes[name], rows, count)
 
 
 def float_program_of(network: Network, given: str | Path | None) -> Path:

@@ -38,13 +38,13 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class BatchResult:
-    """`rows` and `statistics` by tensor: names, and [images, channels, rows]."""
+    """By tensor: names of `rows`, `statistics` [images, rows, channels], `sizes` behind them."""
 
     float_scores: Array
     quantized_scores: Array
     rows: Mapping[str, tuple[str, ...]]
     statistics: Mapping[str, Array]
-    shapes: Mapping[str, tuple[int, ...]]
+    sizes: Mapping[str, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +232,7 @@ class PairedPrograms:
                 ),
                 rows={name: tuple(found) for name, found in result.rows.items()},
                 statistics=stacked(result.rows),
-                shapes=result.shapes,
+                sizes=result.sizes,
             )
 
 

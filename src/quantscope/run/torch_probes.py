@@ -48,8 +48,7 @@ class TorchProbe:
             pair=self.pair,
             tensor=self.tensor,
             output="",
-            shape_output="",
-            channels_last=False,
+            size_output=None,
             rows=rows,
             leaves=() if self.pieces is None else tuple(x.tensor for x in self.pieces.inputs),
             no_sources=self.no_sources,
@@ -162,9 +161,8 @@ class Measurement:
         a = b if inherited is weighted else self.laid_out(self.as_quantized(inherited))
         c = _clipped(b, float(quantizer.low), float(quantizer.high))
         rows = {
-            "rounding": self._dot(self.q, c),
+            "quantizer": self._dot(self.q, b),
             "clipping": b.new_zeros(b.shape[:2]) if c is b else self._dot(c, b),
-            "inherited": self._dot(a, self.f),
         }
         if a is not b:
             rows["weights"] = self._dot(b, a)
@@ -195,7 +193,7 @@ def _clipped(value: "torch.Tensor", low: float, high: float) -> "torch.Tensor":
 
 
 def stacked(rows: "Mapping[str, Mapping[str, torch.Tensor]]") -> dict[str, NDArray[Any]]:
-    """[images, channels, rows] of each tensor; those of one shape are put together at once."""
+    """[images, rows, channels] of each tensor; those of one shape are put together at once."""
     import torch
 
     alike: dict[torch.Size, list[str]] = {}
@@ -207,5 +205,5 @@ def stacked(rows: "Mapping[str, Mapping[str, torch.Tensor]]") -> dict[str, NDArr
         end = 0
         for name in names:
             start, end = end, end + len(rows[name])
-            result[name] = block[start:end].transpose(1, 2, 0)
+            result[name] = block[start:end].transpose(1, 0, 2)
     return result

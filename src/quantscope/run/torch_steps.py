@@ -25,7 +25,7 @@ class Batch:
     scratch: Scratch
     values: dict[Side, dict[Any, Any]] = field(init=False)
     rows: "dict[str, dict[str, torch.Tensor]]" = field(default_factory=dict)
-    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.values = {
@@ -37,7 +37,7 @@ class Batch:
     def measure(self, probe: TorchProbe) -> None:
         measured = Measurement(probe, self.variants, self.detail, self.scratch)
         self.rows[probe.pair.name] = measured.rows()
-        self.shapes[probe.pair.name] = measured.f.shape
+        self.sizes[probe.pair.name] = measured.f.numel()
 
 
 Step = Callable[[Batch], None]

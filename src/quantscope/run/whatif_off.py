@@ -40,14 +40,13 @@ def with_switched_off(
     probes = []
     for name, (tensor, value) in off.items():
         pair = pairs[name]
-        output, shape = _probe(model, name, QUANTIZED + value, FLOAT + pair.float_name)
+        output = _probe(model, name, QUANTIZED + value, FLOAT + pair.float_name)
         probes.append(
             Probe(
                 pair=pair,
                 tensor=tensor,
                 output=output,
-                shape_output=shape,
-                channels_last=False,
+                size_output=None,
                 rows=("signal", "error"),
                 leaves=(),
                 no_sources="only the SQNR was asked for",
@@ -68,8 +67,8 @@ def _instead(tensor: QuantTensor, base: onnx.ModelProto, made: Collection[str]) 
     return next((name for name in candidates if name in made), None)
 
 
-def _probe(model: onnx.ModelProto, name: str, value: str, float_value: str) -> tuple[str, str]:
-    """Beside a value: [images, 1, (signal, error)] and the shape behind each."""
+def _probe(model: onnx.ModelProto, name: str, value: str, float_value: str) -> str:
+    """Beside a value: [images, (signal, error), 1]."""
     nodes = model.graph.node
 
     def add(op_type: str, inputs: list[str], part: str, **attributes: Any) -> str:
@@ -87,10 +86,10 @@ def _probe(model: onnx.ModelProto, name: str, value: str, float_value: str) -> t
         add("ReduceSum", [add("Mul", list(both), f"{row}/squared"), "off/axis"], row, keepdims=1)
         for row, both in squares.items()
     ]
-    output, shape = add("Concat", sums, "rows", axis=2), add("Shape", [f], "shape")
-    for made, kind in ((output, onnx.TensorProto.FLOAT), (shape, onnx.TensorProto.INT64)):
-        model.graph.output.append(helper.make_tensor_value_info(made, kind, None))
-    return output, shape
+    output = add("Concat", sums, "rows", axis=1)
+    made = helper.make_tensor_value_info(output, onnx.TensorProto.FLOAT, None)
+    model.graph.output.append(made)
+    return output
 
 
 def _constant(model: onnx.ModelProto, name: str, values: list[int]) -> None:

@@ -129,14 +129,12 @@ class SqnrReader:
         new = [p for p in compared.probes if old.get(p.pair.name) != digests[p.pair.name]]
         accumulators = [Accumulator(probe) for probe in new]
         scores: list[Array] = []
-        ends = [name for probe in new for name in (probe.output, probe.shape_output)]
+        ends = [name for probe in new for name in probe.outputs]
         if known is None:
             ends.append(compared.float_scores)
         for batch in self._run(compared, graph, ends, new, seen, progress) if ends else ():
             for accumulator in accumulators:
-                probe = accumulator.probe
-                found = batch.values[probe.output], batch.values[probe.shape_output]
-                accumulator.add(*found, batch.rows, batch.images)
+                accumulator.take(batch.values, batch.rows, batch.images)
             if known is None:
                 # A copy: onnxruntime's own array would hold on to all memory of its session.
                 scores.append(batch.values[compared.float_scores][: batch.images].copy())
