@@ -221,14 +221,16 @@ class _Builder:
         known: ErrorSources | None = None
         if self.detail == "full":
             rows |= probe.statistics()
+            before: str | None = None
             try:
                 if (known := probe.known_sources()) is None:
                     found = probe.pieces()
                     rows |= probe.sources(found)
-                    leaves = found.leaves
+                    leaves, before = found.leaves, probe.laid_out(found.weighted)
                 no_sources = None
             except NoSourcesError as error:
                 no_sources = str(error)
+            rows |= probe.clipped(rows, before)
         output = self.canvas.add("Concat", list(rows.values()), axis=1)
         self.canvas.output(output)
         size: str | None = None
@@ -252,6 +254,10 @@ class _ProbeWriter:
         self.float_value = FLOAT + pair.float_name
         self.q = self.laid_out(self.value)
         self.f = self.laid_out(self.float_value)
+        if not self.layout.shape:
+            # To what it is: else products of it would be computed in the optimizer's blocks of
+            # channels, and each of them moved back into rows.
+            self.f = self._reshape(self.f, [0] * self.layout.rank)
         self.error = self.canvas.add("Sub", [self.q, self.f])
         self.low, self.high = ends_of(self.params, self.layout)
         self.beyond = (self.high - self.low) * np.float32(CLIP_TOLERANCE)
@@ -262,10 +268,10 @@ class _ProbeWriter:
         if self.params.scale.dtype != np.float32:
             value = self.canvas.add("Cast", [value], to=TensorProto.FLOAT)
         value = self._as_quantized(value)
-        if not self.layout.shape:
-            return value
-        shape = self.canvas.constant(np.array(self.layout.shape, np.int64))
-        return self.canvas.add("Reshape", [value, shape])
+        return self._reshape(value, self.layout.shape) if self.layout.shape else value
+
+    def _reshape(self, value: str, shape: Sequence[int]) -> str:
+        return self.canvas.add("Reshape", [value, self.canvas.constant(np.array(shape, np.int64))])
 
     def _as_quantized(self, value: str) -> str:
         """In the quantized value's shape, where the float one has another."""
@@ -301,12 +307,40 @@ class _ProbeWriter:
             "quantized_min": self._reduce("ReduceMin", self.q),
             "quantized_max": self._reduce("ReduceMax", self.q),
             "local_error": self.square(self.canvas.add("Sub", [self._local(), self.f])),
-            "clipped_high": self._count("Greater", self.f, self.high + self.beyond),
         }
-        if not (self.is_relu and (self.low <= 0).all()):
-            rows["clipped_low"] = self._count("Less", self.f, self.low - self.beyond)
         rows["not_zero"] = self._count_true(self.canvas.add("Cast", [self.f], to=TensorProto.BOOL))
         return rows
+
+    def clipped(self, rows: Mapping[str, str], before: str | None) -> dict[str, str]:
+        """How many values are beyond the range, and what cutting `before` to it does to the error.
+
+        Most batches have none, which their least and largest values tell.
+        """
+        canvas = self.canvas
+        never_below = self.is_relu and bool((self.low <= 0).all())
+
+        def measured() -> dict[str, str]:
+            found = {"clipped_high": self._count("Greater", self.f, self.high + self.beyond)}
+            if not never_below:
+                found["clipped_low"] = self._count("Less", self.f, self.low - self.beyond)
+            if before is not None:
+                ends = [canvas.constant(end.reshape(())) for end in (self.low, self.high)]
+                found["clipping"] = self._dot(canvas.add("Clip", [before, *ends]), before)
+            return found
+
+        if self.low.size > 1:
+            return measured()
+        is_beyond = self._any("Max", "Greater", [rows["float_max"], before], self.high)
+        if not (never_below and self.pair.through_relu):
+            below = self._any("Min", "Less", [rows["float_min"], before], self.low)
+            is_beyond = canvas.add("Or", [is_beyond, below])
+        return canvas.where(is_beyond, measured, zeros_like=rows["signal"])
+
+    def _any(self, most: str, op_type: str, values: Sequence[str | None], end: np.ndarray) -> str:
+        """Whether the largest, or least, of the values is beyond an end."""
+        farthest = [self.canvas.reduce(f"Reduce{most}", v, None) for v in values if v is not None]
+        of_all = self.canvas.add(most, farthest)
+        return self.canvas.add(op_type, [of_all, self.canvas.constant(end.reshape(()))])
 
     def _local(self) -> str:
         """The float value through this quantizer alone."""
@@ -348,11 +382,8 @@ class _ProbeWriter:
         )
 
     def sources(self, found: Pieces) -> dict[str, str]:
-        canvas = self.canvas
         b = self.laid_out(found.weighted)
         a = b if found.inherited == found.weighted else self.laid_out(found.inherited)
-        ends = [canvas.constant(end.reshape(())) for end in (self.low, self.high)]
-        c = canvas.add("Clip", [b, *ends])
         stated = self.q
         rows = {}
         if self.pair.name in self.builder.stated:
@@ -360,7 +391,6 @@ class _ProbeWriter:
             stated = self.laid_out(self.builder._dequantize(integers, self.quantizer))
             rows["kernel"] = self._dot(self.q, stated)
         rows["quantizer"] = self._dot(stated, b)
-        rows["clipping"] = self._dot(c, b)
         if a != b:
             rows["weights"] = self._dot(b, a)
         steps = [self.laid_out(step) for step in found.steps]

@@ -14,12 +14,13 @@ class Layout:
     """The axes that are summed over, which leaves images and channels.
 
     `shape` is the one that they are axes of, empty for the tensor's own; `behind` counts its axes
-    after that of the channels.
+    after that of the channels, `rank` all of them.
     """
 
     over: tuple[int, ...]
     shape: tuple[int, ...] = ()
     behind: int = 1
+    rank: int = 3
 
 
 def layout_of(network: Network, tensor: QuantTensor, *, by_channel: bool) -> Layout:
@@ -35,7 +36,8 @@ def layout_of(network: Network, tensor: QuantTensor, *, by_channel: bool) -> Lay
         return Layout(over=(2,), shape=(0, 0, -1))  # no axis is left to sum over
     kept = {0, axis} if by_channel else {0}
     over = tuple(at for at in range(len(shape)) if at not in kept)
-    return Layout(over, behind=0 if axis is None else len(shape) - 1 - axis)
+    behind = 0 if axis is None else len(shape) - 1 - axis
+    return Layout(over, behind=behind, rank=len(shape))
 
 
 def ends_of(params: QuantParams, layout: Layout) -> tuple[np.ndarray, np.ndarray]:

@@ -1,6 +1,6 @@
 """One ONNX graph that holds two networks, and a hand to add nodes to it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -120,6 +120,7 @@ class Canvas:
         else:
             same = helper.make_node("Cast", [self.input], [self.float_input], to=types[0])
         graph.node.extend([same, *floats.graph.node, *nodes])
+        self._nodes = graph.node
 
     def constant(self, array: NDArray[Any]) -> str:
         key = (array.dtype.str, array.tobytes(), array.shape)
@@ -135,8 +136,35 @@ class Canvas:
         self._count += 1
         name = f"compare/{op_type}{self._count}"
         node = helper.make_node(op_type, inputs, [name], name=name, domain=domain, **attributes)
-        self.model.graph.node.append(node)
+        self._nodes.append(node)
         return name
+
+    def where(
+        self, condition: str, rows: Callable[[], dict[str, str]], *, zeros_like: str
+    ) -> dict[str, str]:
+        """What `rows` adds is computed only where the condition holds; elsewhere it is all zero."""
+        outer = self._nodes
+        branches = onnx.GraphProto(name="then"), onnx.GraphProto(name="else")
+        self._nodes = branches[0].node
+        made = rows()
+        self._nodes = branches[1].node
+        zeros = [self.add("Sub", [zeros_like, zeros_like]) for _ in made]
+        self._nodes = outer
+        for branch, names in zip(branches, (made.values(), zeros), strict=True):
+            branch.output.extend(helper.make_empty_tensor_value_info(name) for name in names)
+        self._count += 1
+        outputs = {row: f"compare/If{self._count}/{row}" for row in made}
+        self._nodes.append(
+            helper.make_node(
+                "If",
+                [condition],
+                list(outputs.values()),
+                name=f"compare/If{self._count}",
+                then_branch=branches[0],
+                else_branch=branches[1],
+            )
+        )
+        return outputs
 
     def clone(self, node: onnx.NodeProto, renamed: dict[str, str]) -> None:
         """The same operator on other values; its outputs enter `renamed`."""
@@ -148,10 +176,12 @@ class Canvas:
         for place, name in enumerate(node.output):
             if name:
                 renamed[name] = copy.output[place] = f"compare/copy{self._count}/{name}"
-        self.model.graph.node.append(copy)
+        self._nodes.append(copy)
 
-    def reduce(self, op_type: str, value: str, over: Sequence[int]) -> str:
-        """Over these axes, which stay with length 1."""
+    def reduce(self, op_type: str, value: str, over: Sequence[int] | None) -> str:
+        """Over these axes, which stay with length 1; None leaves a single number."""
+        if over is None:
+            return self.add(op_type, [value], keepdims=0)
         if self.opset >= _AXES_ARE_INPUT or op_type == "ReduceSum":
             axes = self.constant(np.array(over, np.int64))
             return self.add(op_type, [value, axes], keepdims=1)
