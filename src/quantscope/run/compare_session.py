@@ -22,7 +22,6 @@ from quantscope.errors import BadModelError
 from quantscope.run.compare_graph import ComparisonGraph, Probe
 from quantscope.run.compare_merge import QUANTIZED
 from quantscope.run.sessions import (
-    MOST_NODES_TO_PLAN,
     open_proto,
     reason_of,
     session_of,
@@ -35,7 +34,7 @@ FEWEST_IMAGES = 256
 """With fewer, opening a second session costs more than it gains."""
 TRIAL_IMAGES = 8
 
-_MOST_BYTES = 1 << 28
+_MOST_NODES, _MOST_BYTES = 2000, 1 << 28
 _TOLERANCE, _OF_A_CHANNEL = 1e-4, 1e-2
 """Of an energy 0.0004 and 0.04 dB. A channel may be eight values, all of them near a step."""
 _ENERGIES = ("signal", "error", "quantized_signal", "local_error")
@@ -104,7 +103,7 @@ class ComparisonSession:
 
 
 def _is_small(model: onnx.ModelProto) -> bool:
-    return len(model.graph.node) <= MOST_NODES_TO_PLAN and model.ByteSize() <= _MOST_BYTES
+    return len(model.graph.node) <= _MOST_NODES and model.ByteSize() <= _MOST_BYTES
 
 
 def _faster_session(graph: ComparisonGraph) -> ort.InferenceSession | None:

@@ -14,7 +14,7 @@ from quantscope.model.onnx_file import OnnxFile
 Execution = Literal["reference", "runtime"]
 
 INT8_OPTION = "session.qdqisint8allowed"
-MOST_NODES_TO_PLAN = 2000
+_MOST_NODES_TO_PLAN = 256
 
 
 def session_options(
@@ -72,8 +72,9 @@ def open_proto(
 ) -> ort.InferenceSession:
     """`not_optimized` names onnxruntime's optimizers that are left out."""
     # Planning which buffer takes which place goes with the square of the nodes where shapes are not
-    # known: minutes for 8,000. Unplanned, values still go when the last of their readers has run.
-    options.enable_mem_reuse = len(proto.graph.node) <= MOST_NODES_TO_PLAN
+    # known: 20 ms for 700 of them, minutes for 8,000. Unplanned, values still go when the last of
+    # their readers has run, and a graph is no slower.
+    options.enable_mem_reuse = len(proto.graph.node) <= _MOST_NODES_TO_PLAN
     return _session(proto.SerializeToString(), options, Path("the model"), not_optimized)
 
 
