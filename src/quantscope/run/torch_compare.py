@@ -19,6 +19,7 @@ from quantscope.run.compare_graph import Detail
 from quantscope.run.compare_results import Comparison, TensorComparison
 from quantscope.run.compare_scores import ScoreKeeper
 from quantscope.run.compare_statistics import Accumulator
+from quantscope.run.freed_memory import keep_freed_memory
 from quantscope.run.in_order import cores, in_order
 from quantscope.run.sessions import Execution
 from quantscope.run.torch_classifier import refuse_runtime
@@ -100,6 +101,7 @@ def compare_paired(
     accumulators: dict[str, Accumulator] = {}
     threads = threads or cores()
     done = 0
+    keep_freed_memory()
     with one_thread_each(threads):
         for first, _ in both.batches(images.take(1), 1):
             programs.check(first)
