@@ -9,6 +9,7 @@ import pytest
 from comparison_nets import Residual, residual
 from tiny_qdq import images_of
 
+from quantscope.run import compare_scores, compare_statistics
 from quantscope.run.compare import compare
 from quantscope.run.compare_results import Comparison
 
@@ -47,6 +48,14 @@ def test_what_is_clipped_in_one_batch_alone_is_counted(
     assert any(abs(t.sources.clipping) > 0.1 for t in apart.activations if t.sources)
 
 
+@pytest.fixture(params=[1, 5_000, 1 << 30])
+def bytes_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each batch added up at once, some of them together, or all at the end."""
+    for module in (compare_scores, compare_statistics):
+        monkeypatch.setattr(module, "_BYTES_AT_ONCE", request.param)
+
+
+@pytest.mark.usefixtures("bytes_at_once")
 def test_hundreds_of_batches_are_added_up_as_a_few(net: Residual, tmp_path: Path) -> None:
     many, few = (compared(net, tmp_path, MANY, batch) for batch in (7, 200))
     for one, other in zip(many.activations, few.activations, strict=True):
@@ -59,6 +68,7 @@ def test_hundreds_of_batches_are_added_up_as_a_few(net: Residual, tmp_path: Path
     assert many.output.kl_nats == pytest.approx(few.output.kl_nats)
 
 
+@pytest.mark.usefixtures("bytes_at_once")
 @pytest.mark.parametrize("batch", [7, 200])
 def test_what_is_not_finite_is_found_among_hundreds(
     batch: int, net: Residual, tmp_path: Path

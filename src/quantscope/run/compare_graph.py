@@ -225,8 +225,9 @@ class _Builder:
             try:
                 if (known := probe.known_sources()) is None:
                     found = probe.pieces()
-                    rows |= probe.sources(found)
-                    leaves, before = found.leaves, probe.laid_out(found.weighted)
+                    before = probe.laid_out(found.weighted)
+                    rows |= probe.sources(found, before)
+                    leaves = found.leaves
                 no_sources = None
             except NoSourcesError as error:
                 no_sources = str(error)
@@ -381,8 +382,8 @@ class _ProbeWriter:
             does_relu=self.pair.through_relu,
         )
 
-    def sources(self, found: Pieces) -> dict[str, str]:
-        b = self.laid_out(found.weighted)
+    def sources(self, found: Pieces, b: str) -> dict[str, str]:
+        """`b` is `found.weighted`, laid out."""
         a = b if found.inherited == found.weighted else self.laid_out(found.inherited)
         stated = self.q
         rows = {}

@@ -14,8 +14,8 @@ from quantscope.run.sessions import Execution
 Array = NDArray[Any]
 
 _TINY = float(np.finfo(np.float32).tiny)
-_AT_ONCE = 256
-"""Images whose scores wait to be looked at: NumPy takes as long for sixteen of them."""
+_BYTES_AT_ONCE = 1 << 18
+"""Of scores that wait to be looked at: NumPy takes as long for a few of them."""
 
 
 class ScoreKeeper:
@@ -31,7 +31,7 @@ class ScoreKeeper:
         self.no_classes: str | None = None
         """Why there are none: the model is no classifier."""
         self._waiting: list[tuple[Array, Array]] = []
-        self._images_waiting = 0
+        self._bytes_waiting = 0
 
     def add(self, float_scores: Array, quantized_scores: Array, rows: int, count: int) -> None:
         """Of a batch; only `count` of its `rows` images are not there to fill it up."""
@@ -50,8 +50,8 @@ class ScoreKeeper:
         if not self.classes and not self._waiting:
             check_labels(self.images, quantized.shape[1], self.model)
         self._waiting.append((floats, quantized))
-        self._images_waiting += count
-        if self._images_waiting >= _AT_ONCE:
+        self._bytes_waiting += floats.nbytes + quantized.nbytes
+        if self._bytes_waiting >= _BYTES_AT_ONCE:
             self._add_up()
 
     def _add_up(self) -> None:
@@ -63,7 +63,7 @@ class ScoreKeeper:
         with np.errstate(invalid="ignore", over="ignore"):
             f, q = (self._log_probabilities(each) for each in scores)
             self.divergence += float((np.exp(f) * (f - q)).sum())
-        self._waiting, self._images_waiting = [], 0
+        self._waiting, self._bytes_waiting = [], 0
 
     def _log_probabilities(self, scores: Array) -> Array:
         if self.probabilities:

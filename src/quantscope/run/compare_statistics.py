@@ -23,8 +23,8 @@ Array = NDArray[Any]
 
 IDEAL_RMSE_STEPS = 1 / sqrt(12)
 _WORST = 3
-_AT_ONCE = 256
-"""Images whose sums wait to be added up: NumPy takes as long for sixteen of them."""
+_BYTES_AT_ONCE = 1 << 18
+"""Of a tensor's numbers that wait to be added up: NumPy takes as long for a few of them."""
 _LARGEST = float(np.sqrt(np.finfo(np.float32).max))
 _OF_VALUES = (
     *("signal", "error", "quantized_signal", "local_error"),
@@ -66,7 +66,7 @@ class Accumulator:
     """[rows, channels]"""
     _waiting: list[tuple[Array, int]] = field(default_factory=list, repr=False)
     """[images, rows, channels] of each batch that is not in the sums yet, and its images."""
-    _images_waiting: int = 0
+    _bytes_waiting: int = 0
     _width: int | None = None
 
     @property
@@ -104,8 +104,8 @@ class Accumulator:
         if size is not None:
             self.elements += size // max(first * width, 1) * len(statistics)
         self._waiting.append((statistics, count))
-        self._images_waiting += count
-        if self._images_waiting >= _AT_ONCE:
+        self._bytes_waiting += statistics.nbytes
+        if self._bytes_waiting >= _BYTES_AT_ONCE:
             self._add_up()
 
     def _add_up(self) -> None:
@@ -119,8 +119,8 @@ class Accumulator:
             for keep, at in self._extremes:
                 found[at] = keep.reduce(statistics[:, at], axis=0)
             self._kept = found if self._kept is None else self._together(self._kept, found)
-        self.seen += self._images_waiting
-        self._waiting, self._images_waiting = [], 0
+        self.seen += sum(count for _, count in self._waiting)
+        self._waiting, self._bytes_waiting = [], 0
 
     @cached_property
     def _extremes(self) -> list[tuple[np.ufunc, list[int]]]:
