@@ -139,6 +139,73 @@ def test_scales_along_a_middle_axis_are_those_of_its_channels(tmp_path: Path) ->
     np.testing.assert_allclose([c.clipped_high_fraction for c in found.channels], over)
 
 
+def test_scales_along_the_images_of_a_fixed_batch_are_those_of_its_channels(
+    tmp_path: Path,
+) -> None:
+    scales = (np.linspace(0.5, 2, 4) / 255).astype(np.float32)
+
+    def by_image(net: TinyQdq, quantize: Quantize) -> str:
+        net.node("Sigmoid", ["x"], "s")
+        value = "s"
+        if quantize("s", 1, 0) != "s":
+            del net.nodes[-2:]
+            inputs = net.constant("scales", scales), net.constant("zeros", np.zeros(4, np.uint8))
+            net.node("QuantizeLinear", ["s", *inputs], "s_rows", axis=0)
+            value = net.node("DequantizeLinear", ["s_rows", *inputs], "s_again", axis=0)
+        net.node("Flatten", [value], "y")
+        return quantize("y", 1 / 200, 0)
+
+    original, model = both(tmp_path, by_image, batch=4)
+    found = compare(model, images_of(PICTURES), float_model=original)["s.out"]
+    parts = PICTURES[:4], PICTURES[4:]
+    f, q = (
+        np.stack([values(path, name, part) for part in parts])
+        for path, name in ((original, "s"), (model, "s_again"))
+    )
+    expected = [sqnr(f[:, place], q[:, place]) for place in range(4)]
+    np.testing.assert_allclose([c.sqnr_db for c in found.channels], expected, atol=1e-3)
+    assert found.sqnr_db == pytest.approx(sqnr(f, q), abs=1e-3)
+
+
+@pytest.mark.parametrize("detail", ["sqnr", "full"])
+@pytest.mark.parametrize("shape", [(0, 3, 20, 1), (0, 3, 5, 4), (0, 3, 20), (0, 60)])
+def test_a_float_value_in_a_shape_that_nobody_knows_is_not_broadcast(
+    shape: tuple[int, ...], detail: Any, tmp_path: Path
+) -> None:
+    def reshaped(net: TinyQdq, quantize: Quantize) -> str:
+        value = quantize("x", 0.03, 128)
+        if value != "x":
+            net.node("Reshape", [value, net.constant("t", np.array([0, 3, 1, 20]))], "r")
+        else:  # the same numbers, their shape computed where shape inference does not follow
+            net.node("Compress", [net.constant("t", np.array(shape)), net.constant(
+                "all", np.ones(len(shape), bool))], "known")  # fmt: skip
+            net.node("Reshape", [value, "known"], "r")
+        net.node("Sigmoid", ["r"], "s")
+        net.node("Reshape", [quantize("s", 0.003, 0), net.constant("u", np.array([-1, 60]))], "y")
+        return quantize("y", 0.003, 0)
+
+    original, model = both(tmp_path, reshaped)
+    found = compare(model, images_of(PICTURES), float_model=original, batch=4, detail=detail)
+    f, q = values(original, "s", PICTURES), values(model, "s_dq", PICTURES)
+    assert f.shape != q.shape
+    assert found["s.out"].sqnr_db == pytest.approx(sqnr(f, q.reshape(f.shape)), abs=1e-3)
+
+
+def test_sums_of_large_images_keep_their_digits(tmp_path: Path) -> None:
+    def wide(net: TinyQdq, quantize: Quantize) -> str:
+        net.node("Sigmoid", [quantize("x", 0.03, 128)], "s")
+        net.node("GlobalAveragePool", [quantize("s", 0.004, 0)], "y")
+        return "y"
+
+    pictures = RNG.normal(0, 1, (1, 32, 320, 320)).astype(np.float32)
+    original, model = both(tmp_path, wide, shape=(32, 320, 320))
+    f, q = (values(path, name, pictures).astype(np.float64) for path, name in (
+        (original, "s"), (model, "s_dq")))  # fmt: skip
+    for detail in ("sqnr", "full"):
+        found = compare(model, images_of(pictures), float_model=original, detail=detail)["s.out"]
+        assert found.sqnr_db == pytest.approx(sqnr(f, q), abs=2e-5)
+
+
 @pytest.mark.parametrize("join", ["Add", "Mul"])
 def test_a_tensor_that_is_dequantized_twice_is_one_input(join: str, tmp_path: Path) -> None:
     def doubled(net: TinyQdq, quantize: Quantize) -> str:

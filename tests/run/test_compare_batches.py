@@ -5,16 +5,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from comparison_nets import Residual, residual
-from tiny_qdq import images_of
+from test_compare_axes import Quantize, both
+from tiny_qdq import TinyQdq, images_of
 
+from quantscope.model import load_onnx, pair, read_onnx
 from quantscope.run import compare_scores, compare_statistics
 from quantscope.run.compare import compare
+from quantscope.run.compare_graph import Probe
 from quantscope.run.compare_results import Comparison
+from quantscope.run.compare_statistics import Accumulator
 
 Array = np.ndarray[Any, Any]
 
+FULL = (
+    *("quantized_signal", "float_sum", "quantized_sum", "float_min", "float_max"),
+    *("quantized_min", "quantized_max", "not_zero", "clipped_high"),
+)
 SOURCES = ("inherited", "weights", "rounding", "clipping")
 RNG = np.random.default_rng(5)
 MANY = RNG.normal(0, 1, (600, 3, 5, 7)).astype(np.float32)
@@ -52,7 +61,7 @@ def test_what_is_clipped_in_one_batch_alone_is_counted(
 def bytes_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each batch added up at once, some of them together, or all at the end."""
     for module in (compare_scores, compare_statistics):
-        monkeypatch.setattr(module, "_BYTES_AT_ONCE", request.param)
+        monkeypatch.setattr(module, "BYTES_AT_ONCE", request.param)
 
 
 @pytest.mark.usefixtures("bytes_at_once")
@@ -79,3 +88,73 @@ def test_what_is_not_finite_is_found_among_hundreds(
     assert found.not_finite_from == (
         "x: NaN or infinite in the float network for 3 of 600 images, first image 530"
     )
+
+
+def test_a_filled_up_batch_leaves_every_number_as_it_is(net: Residual, tmp_path: Path) -> None:
+    free = compared(net, tmp_path, MANY[:7], 7)
+    model, original = net.save_quantized(tmp_path), net.save_float(tmp_path)
+    for path in (model, original):
+        proto = onnx.load(path)
+        proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 4
+        onnx.save(proto, path)
+    fixed = compare(model, images_of(MANY[:7]), float_model=original)
+    for one, other in zip(free.activations, fixed.activations, strict=True):
+        assert one.clipped_high_fraction == pytest.approx(other.clipped_high_fraction, abs=1e-12)
+        assert one.rmse_steps == pytest.approx(other.rmse_steps, rel=1e-4)
+        assert one.float_values is not None and other.float_values is not None
+        assert one.float_values.mean == pytest.approx(other.float_values.mean, rel=1e-4)
+        assert one.float_values.std == pytest.approx(other.float_values.std, rel=1e-4)
+
+
+def as_channels(net: TinyQdq, quantize: Quantize) -> str:
+    """Between its layers the images of a batch are channels."""
+    net.constant("whole", np.array([1, -1, 4, 5], np.int64))
+    net.constant("apart", np.array([-1, 60], np.int64))
+    net.node("Reshape", [quantize("x", 0.05, 128), "whole"], "r")
+    net.node("Exp", ["r"], "s")
+    net.node("Reshape", [quantize("s", 0.05, 0), "apart"], "y")
+    return quantize("y", 0.05, 0)
+
+
+def test_what_is_not_finite_is_found_where_nothing_else_is_measured(tmp_path: Path) -> None:
+    pictures = RNG.normal(0, 1, (10, 3, 4, 5)).astype(np.float32)
+    pictures[[4, 9], 0, 0, 0] = 100
+    original, model = both(tmp_path, as_channels)
+    found = compare(model, images_of(pictures), float_model=original, batch=3)
+    assert {tensor.name: tensor.reason for tensor in found.unseen} == {
+        "s.out": "the axis of its channels has another length in other batches"
+    }
+    assert found.not_finite_from is not None
+    assert found.not_finite_from.startswith("s.out: NaN or infinite in the float network for 2 of")
+
+
+def test_scores_of_another_number_for_each_batch_are_no_classes(tmp_path: Path) -> None:
+    def products(net: TinyQdq, quantize: Quantize) -> str:
+        net.node("Flatten", [quantize("x", 0.03, 128)], "f")
+        value = quantize("f", 0.03, 128)
+        net.node("Transpose", [value], "t", perm=[1, 0])
+        return net.node("MatMul", [value, "t"], "y")
+
+    pictures = RNG.normal(0, 1, (10, 3, 4, 5)).astype(np.float32)
+    original, model = both(tmp_path, products)
+    found = compare(model, images_of(pictures), float_model=original, batch=7)
+    assert found.output is None
+    assert found.no_output == "the output has not the same number of classes for every batch"
+
+
+def test_rounding_is_what_the_other_sources_leave(net: Residual, tmp_path: Path) -> None:
+    network = read_onnx(load_onnx(net.save_quantized(tmp_path)))
+    tensor = network.tensor("conv.out")
+    float_network = read_onnx(load_onnx(net.save_float(tmp_path)))
+    pairs = {p.name: p for p in pair(float_network, network).pairs}
+    shares = {"inherited": 0.5, "weights": -0.2, "clipping": 0.3, "kernel": 0.15}
+    rows = dict.fromkeys(FULL, 0.0) | {"signal": 8.0, "error": 2.0, "local_error": 1.0}
+    rows |= {name: 2 * share for name, share in shares.items()}
+    probe = Probe(pairs["conv.out"], tensor, "", None, tuple(rows), ("x",), None)
+    accumulator = Accumulator(probe)
+    accumulator.add(np.array([list(rows.values())], np.float32), 10, 1, 1)
+    sources = accumulator.finish().sources
+    assert sources is not None
+    assert sources.rounding == pytest.approx(1 - sum(shares.values()))
+    assert sources.kernel == pytest.approx(0.15)
+    assert sources.total == pytest.approx(1)

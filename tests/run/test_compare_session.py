@@ -16,7 +16,7 @@ from quantscope.model import load_onnx, pair, read_onnx
 from quantscope.run import evaluate
 from quantscope.run.compare import compare
 from quantscope.run.compare_graph import ComparisonGraph, Detail, build_graph
-from quantscope.run.compare_session import FEWEST_IMAGES, ComparisonSession
+from quantscope.run.compare_session import FEWEST_IMAGES, ComparisonSession, _same_sums
 from quantscope.run.sessions import Execution
 from quantscope.zoo import bundled_models
 
@@ -149,3 +149,34 @@ def test_what_is_not_finite_is_left_to_plain_kernels(tmp_path: Path) -> None:
     found = compare(model, images_of(rows), float_model=original)
     assert found.not_finite_from is not None
     assert found.not_finite_from.endswith("1 of 300 images, first image 2")
+
+
+UNITS = {
+    **{name: name for name in ("signal", "error", "quantized_signal", "local_error")},
+    **dict.fromkeys(("inherited", "weights", "clipping", "first_minus_second"), "error"),
+    **dict.fromkeys(("clipped_high", "clipped_low", "not_zero"), None),
+    **dict.fromkeys(("float_min", "float_max"), "float_max"),
+}
+
+
+@pytest.mark.parametrize("row", UNITS)
+def test_a_twentieth_more_of_any_number_is_told_from_the_plain_one(row: str) -> None:
+    models = bundled_models()
+    graph = graph_of(models["resnet8-uint8"], models["resnet8"])
+    plain = ComparisonSession(graph, model="the model").run({graph.input: ROWS[:8]})
+    seen = 0
+    for probe in graph.probes:
+        if row not in probe.rows:
+            continue
+        by_row = probe.by_row(plain[probe.output].copy())
+        unit = UNITS[row]
+        whole = (
+            by_row[:, probe.rows.index(unit)] if unit else plain[probe.size_output] / by_row.size
+        )
+        assert _same_sums(probe, plain, plain)
+        if not np.any(whole):
+            continue
+        by_row[:, probe.rows.index(row)] += 0.05 * whole
+        assert not _same_sums(probe, plain, {**plain, probe.output: by_row})
+        seen += 1
+    assert seen

@@ -13,6 +13,9 @@ from quantscope.run.classifier import Classifier, fitting_input
 
 Array = NDArray[Any]
 
+BYTES_AT_ONCE = 1 << 18
+"""Of numbers that wait until NumPy is called for them: it takes as long for a few of them."""
+
 
 def input_batches(
     classifier: Classifier,

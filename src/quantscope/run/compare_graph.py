@@ -6,6 +6,7 @@ runtime. What goes on from there is summed in float64.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Literal
 
 import numpy as np
@@ -174,7 +175,7 @@ class _Builder:
                 unseen[name] = "its scales lie along the axis of the images"
                 continue
             probes.append(self._probe(pair, tensor, quantizer))
-        return probes[::-1], unseen
+        return probes[::-1], dict(reversed(unseen.items()))
 
     def _quantizer(self, tensor: QuantTensor) -> onnx.NodeProto | None:
         """That of the tensor, or of the one whose integers it only moves about."""
@@ -231,7 +232,7 @@ class _Builder:
                 no_sources = None
             except NoSourcesError as error:
                 no_sources = str(error)
-            rows |= probe.clipped(rows, before)
+            rows |= probe.clipped(rows["float_min"], rows["float_max"], before)
         output = self.canvas.add("Concat", list(rows.values()), axis=1)
         self.canvas.output(output)
         size: str | None = None
@@ -250,15 +251,12 @@ class _ProbeWriter:
         self.builder, self.canvas = builder, builder.canvas
         self.pair, self.tensor, self.quantizer = pair, tensor, quantizer
         self.params: QuantParams = tensor.params
-        self.layout = layout_of(builder.network, tensor, by_channel=builder.detail == "full")
+        self.layout = layout_of(builder.network, tensor)
         self.value = builder.values[pair.name]
+        self.shape = self.canvas.add("Shape", [self.value])
         self.float_value = FLOAT + pair.float_name
         self.q = self.laid_out(self.value)
         self.f = self.laid_out(self.float_value)
-        if not self.layout.shape:
-            # To what it is: else products of it would be computed in the optimizer's blocks of
-            # channels, and each of them moved back into rows.
-            self.f = self._reshape(self.f, [0] * self.layout.rank)
         self.error = self.canvas.add("Sub", [self.q, self.f])
         self.low, self.high = ends_of(self.params, self.layout)
         self.beyond = (self.high - self.low) * np.float32(CLIP_TOLERANCE)
@@ -269,16 +267,18 @@ class _ProbeWriter:
         if self.params.scale.dtype != np.float32:
             value = self.canvas.add("Cast", [value], to=TensorProto.FLOAT)
         value = self._as_quantized(value)
-        return self._reshape(value, self.layout.shape) if self.layout.shape else value
-
-    def _reshape(self, value: str, shape: Sequence[int]) -> str:
-        return self.canvas.add("Reshape", [value, self.canvas.constant(np.array(shape, np.int64))])
+        if not self.layout.shape:
+            return value
+        shape = self.canvas.constant(np.array(self.layout.shape, np.int64))
+        return self.canvas.add("Reshape", [value, shape])
 
     def _as_quantized(self, value: str) -> str:
-        """In the quantized value's shape, where the float one has another."""
-        if not self.pair.reshaped or value == self.value:
-            return value
-        return self.canvas.add("Reshape", [value, self.canvas.add("Shape", [self.value])])
+        """In the quantized value's shape, whatever its own is.
+
+        Where it is the same, this keeps the products of a float value in rows: the optimizer would
+        compute them in its blocks of channels, and move each back.
+        """
+        return value if value == self.value else self.canvas.add("Reshape", [value, self.shape])
 
     def square(self, value: str) -> str:
         # A third of what ReduceSumSquare takes, which has no fast path.
@@ -299,7 +299,7 @@ class _ProbeWriter:
         return self._reduce("ReduceSum", self.canvas.add("Cast", [value], to=TensorProto.FLOAT))
 
     def statistics(self) -> dict[str, str]:
-        rows = {
+        return {
             "quantized_signal": self.square(self.q),
             "float_sum": self._reduce("ReduceSum", self.f),
             "quantized_sum": self._reduce("ReduceSum", self.q),
@@ -308,11 +308,10 @@ class _ProbeWriter:
             "quantized_min": self._reduce("ReduceMin", self.q),
             "quantized_max": self._reduce("ReduceMax", self.q),
             "local_error": self.square(self.canvas.add("Sub", [self._local(), self.f])),
+            "not_zero": self._count_true(self.canvas.add("Cast", [self.f], to=TensorProto.BOOL)),
         }
-        rows["not_zero"] = self._count_true(self.canvas.add("Cast", [self.f], to=TensorProto.BOOL))
-        return rows
 
-    def clipped(self, rows: Mapping[str, str], before: str | None) -> dict[str, str]:
+    def clipped(self, least: str, largest: str, before: str | None) -> dict[str, str]:
         """How many values are beyond the range, and what cutting `before` to it does to the error.
 
         Most batches have none, which their least and largest values tell.
@@ -331,17 +330,21 @@ class _ProbeWriter:
 
         if self.low.size > 1:
             return measured()
-        is_beyond = self._any("Max", "Greater", [rows["float_max"], before], self.high)
-        if not (never_below and self.pair.through_relu):
-            below = self._any("Min", "Less", [rows["float_min"], before], self.low)
-            is_beyond = canvas.add("Or", [is_beyond, below])
-        return canvas.where(is_beyond, measured, zeros_like=rows["signal"])
+        is_beyond = [self._any("ReduceMax", largest, "Greater", self.high)]
+        if not never_below:
+            is_beyond.append(self._any("ReduceMin", least, "Less", self.low))
+        if before is not None:
+            is_beyond.append(self._any("ReduceMax", before, "Greater", self.high))
+            if not (never_below and self.pair.through_relu):
+                is_beyond.append(self._any("ReduceMin", before, "Less", self.low))
+        # One by one: what is NaN before the quantizer must not hide what is not.
+        condition = reduce(lambda one, other: canvas.add("Or", [one, other]), is_beyond)
+        return canvas.only_if(condition, measured, zeros_like=largest)
 
-    def _any(self, most: str, op_type: str, values: Sequence[str | None], end: np.ndarray) -> str:
-        """Whether the largest, or least, of the values is beyond an end."""
-        farthest = [self.canvas.reduce(f"Reduce{most}", v, None) for v in values if v is not None]
-        of_all = self.canvas.add(most, farthest)
-        return self.canvas.add(op_type, [of_all, self.canvas.constant(end.reshape(()))])
+    def _any(self, farthest: str, value: str, op_type: str, end: np.ndarray) -> str:
+        """Whether the largest, or least, of all values is beyond an end."""
+        found = self.canvas.reduce(farthest, value, None)
+        return self.canvas.add(op_type, [found, self.canvas.constant(end.reshape(()))])
 
     def _local(self) -> str:
         """The float value through this quantizer alone."""
@@ -383,17 +386,15 @@ class _ProbeWriter:
         )
 
     def sources(self, found: Pieces, b: str) -> dict[str, str]:
-        """`b` is `found.weighted`, laid out."""
+        """All but rounding, which is what they leave; `b` is `found.weighted`, laid out."""
         a = b if found.inherited == found.weighted else self.laid_out(found.inherited)
-        stated = self.q
-        rows = {}
+        rows = {"inherited": self._dot(a, self.f)}
+        if a != b:
+            rows["weights"] = self._dot(b, a)
         if self.pair.name in self.builder.stated:
             integers = self.builder.stated[self.pair.name]
             stated = self.laid_out(self.builder._dequantize(integers, self.quantizer))
             rows["kernel"] = self._dot(self.q, stated)
-        rows["quantizer"] = self._dot(stated, b)
-        if a != b:
-            rows["weights"] = self._dot(b, a)
         steps = [self.laid_out(step) for step in found.steps]
         if len(steps) == 2 and len(found.leaves) == 2:
             rows["first_minus_second"] = self._dot(steps[0], steps[1])

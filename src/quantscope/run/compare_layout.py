@@ -14,16 +14,15 @@ class Layout:
     """The axes that are summed over, which leaves images and channels.
 
     `shape` is the one that they are axes of, empty for the tensor's own; `behind` counts its axes
-    after that of the channels, `rank` all of them.
+    after that of the channels.
     """
 
     over: tuple[int, ...]
     shape: tuple[int, ...] = ()
     behind: int = 1
-    rank: int = 3
 
 
-def layout_of(network: Network, tensor: QuantTensor, *, by_channel: bool) -> Layout:
+def layout_of(network: Network, tensor: QuantTensor) -> Layout:
     axis, shape = channel_axis(network, tensor), tensor.shape
     if shape is None:
         return Layout(over=(2,), shape=(0, 1, -1))
@@ -32,12 +31,10 @@ def layout_of(network: Network, tensor: QuantTensor, *, by_channel: bool) -> Lay
     if axis == 0:
         width = shape[0]
         return Layout(over=(2,), shape=(1, width if isinstance(width, int) else 1, -1))
-    if len(shape) == 2 and axis == 1 and by_channel:
+    if len(shape) == 2 and axis == 1:
         return Layout(over=(2,), shape=(0, 0, -1))  # no axis is left to sum over
-    kept = {0, axis} if by_channel else {0}
-    over = tuple(at for at in range(len(shape)) if at not in kept)
-    behind = 0 if axis is None else len(shape) - 1 - axis
-    return Layout(over, behind=behind, rank=len(shape))
+    over = tuple(at for at in range(1, len(shape)) if at != axis)
+    return Layout(over, behind=0 if axis is None else len(shape) - 1 - axis)
 
 
 def ends_of(params: QuantParams, layout: Layout) -> tuple[np.ndarray, np.ndarray]:

@@ -139,10 +139,13 @@ class Canvas:
         self._nodes.append(node)
         return name
 
-    def where(
+    def only_if(
         self, condition: str, rows: Callable[[], dict[str, str]], *, zeros_like: str
     ) -> dict[str, str]:
-        """What `rows` adds is computed only where the condition holds; elsewhere it is all zero."""
+        """What `rows` adds is computed only where the condition holds, and zero elsewhere.
+
+        A zero is taken from what `zeros_like` has: where that is finite.
+        """
         outer = self._nodes
         branches = onnx.GraphProto(name="then"), onnx.GraphProto(name="else")
         self._nodes = branches[0].node

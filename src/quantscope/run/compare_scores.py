@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from quantscope.data import ImageSet
 from quantscope.plurals import many
+from quantscope.run.batches import BYTES_AT_ONCE
 from quantscope.run.classifier import check_labels
 from quantscope.run.compare_results import OutputAgreement
 from quantscope.run.sessions import Execution
@@ -14,8 +15,6 @@ from quantscope.run.sessions import Execution
 Array = NDArray[Any]
 
 _TINY = float(np.finfo(np.float32).tiny)
-_BYTES_AT_ONCE = 1 << 18
-"""Of scores that wait to be looked at: NumPy takes as long for a few of them."""
 
 
 class ScoreKeeper:
@@ -30,6 +29,7 @@ class ScoreKeeper:
         self.divergence: float = 0.0
         self.no_classes: str | None = None
         """Why there are none: the model is no classifier."""
+        self._width: int | None = None
         self._waiting: list[tuple[Array, Array]] = []
         self._bytes_waiting = 0
 
@@ -47,11 +47,15 @@ class ScoreKeeper:
         if self.no_classes is not None:
             return
         floats, quantized = (s[:count].reshape(count, -1) for s in pair)
-        if not self.classes and not self._waiting:
-            check_labels(self.images, quantized.shape[1], self.model)
+        if self._width is None:
+            self._width = quantized.shape[1]
+            check_labels(self.images, self._width, self.model)
+        if {floats.shape[1], quantized.shape[1]} != {self._width}:
+            self.no_classes = "the output has not the same number of classes for every batch"
+            return
         self._waiting.append((floats, quantized))
         self._bytes_waiting += floats.nbytes + quantized.nbytes
-        if self._bytes_waiting >= _BYTES_AT_ONCE:
+        if self._bytes_waiting >= BYTES_AT_ONCE:
             self._add_up()
 
     def _add_up(self) -> None:

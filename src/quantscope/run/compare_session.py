@@ -38,7 +38,7 @@ _MOST_NODES, _MOST_BYTES = 2000, 1 << 28
 _TOLERANCE, _OF_A_CHANNEL = 1e-4, 1e-2
 """Of an energy 0.0004 and 0.04 dB. A channel may be eight values, all of them near a step."""
 _ENERGIES = ("signal", "error", "quantized_signal", "local_error")
-_SOURCES = ("quantizer", "clipping", "weights", "first_minus_second", "kernel")
+_SOURCES = ("inherited", "weights", "clipping", "first_minus_second", "kernel")
 _COUNTS = ("clipped_low", "clipped_high", "not_zero")
 _ENDS = ("float_min", "float_max")
 

@@ -4,9 +4,10 @@ f is the float network's value and q the quantized one's. Between them stand
   a  the layer with float weights on the quantized network's inputs,
   b  the layer with quantized weights on those inputs,
   c  b clipped to what the quantizer can represent, not yet rounded;
-inherited is a - f, weights b - a, clipping c - b, rounding q - c. A ReLU that the quantizer does is
-applied to a and b too, so that cutting negatives is no error. A layer here is all that lies between
-one quantized tensor and those before it.
+inherited is a - f, weights b - a, clipping c - b, rounding q - c, which is measured as what the
+others leave of the error q - f. A ReLU that the quantizer does is applied to a and b too, so that
+cutting negatives is no error. A layer here is all that lies between one quantized tensor and those
+before it.
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
 """Sums over batches in float64, and what they say of a tensor."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isfinite, log10, sqrt
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from quantscope.data import ImageSet
 from quantscope.plurals import many
+from quantscope.run.batches import BYTES_AT_ONCE
 from quantscope.run.compare_graph import Probe
 from quantscope.run.compare_results import (
     ChannelComparison,
@@ -23,8 +24,9 @@ Array = NDArray[Any]
 
 IDEAL_RMSE_STEPS = 1 / sqrt(12)
 _WORST = 3
-_BYTES_AT_ONCE = 1 << 18
-"""Of a tensor's numbers that wait to be added up: NumPy takes as long for a few of them."""
+_MEASURED_SOURCES = ("inherited", "weights", "clipping", "kernel")
+_NO_SHARE = 1e-6
+"""What float32 sums leave of a share that is none."""
 _LARGEST = float(np.sqrt(np.finfo(np.float32).max))
 _OF_VALUES = (
     *("signal", "error", "quantized_signal", "local_error"),
@@ -85,7 +87,7 @@ class Accumulator:
         """What the probe gave for one batch.
 
         Only `count` of its `rows` images are not there to fill it up. `size` counts the numbers
-        behind it, None where only the SQNR is asked for.
+        behind it; None will do where only the SQNR is asked for.
         """
         statistics = self.probe.by_row(statistics)
         first = len(statistics)
@@ -99,13 +101,16 @@ class Accumulator:
         width = statistics.shape[2]
         if self._width not in (None, width):
             self.mixed = "the axis of its channels has another length in other batches"
+            self._add_up()
+            self._look_for_not_finite([(statistics, count)])
+            self.seen += count
             return
         self._width = width
         if size is not None:
             self.elements += size // max(first * width, 1) * len(statistics)
         self._waiting.append((statistics, count))
         self._bytes_waiting += statistics.nbytes
-        if self._bytes_waiting >= _BYTES_AT_ONCE:
+        if self._bytes_waiting >= BYTES_AT_ONCE:
             self._add_up()
 
     def _add_up(self) -> None:
@@ -115,7 +120,7 @@ class Accumulator:
         with np.errstate(invalid="ignore", over="ignore"):
             found = statistics.sum(axis=0, dtype=np.float64)
             if not np.isfinite(found[self._measured]).all():
-                self._look_for_not_finite()
+                self._look_for_not_finite(self._waiting)
             for keep, at in self._extremes:
                 found[at] = keep.reduce(statistics[:, at], axis=0)
             self._kept = found if self._kept is None else self._together(self._kept, found)
@@ -141,9 +146,10 @@ class Accumulator:
             kept[at] = keep(before[at], found[at])
         return kept
 
-    def _look_for_not_finite(self) -> None:
+    def _look_for_not_finite(self, batches: Sequence[tuple[Array, int]]) -> None:
+        """In batches that are not among the `seen` yet."""
         before = self.seen
-        for statistics, count in self._waiting:
+        for statistics, count in batches:
             finite = np.asarray(np.isfinite(statistics[:, self._measured]).all(axis=(1, 2)))
             places = np.flatnonzero(~finite)
             found = np.unique(places * count // len(finite))  # its first axis may not count images
@@ -286,12 +292,12 @@ class Accumulator:
     def _sources(self, total: dict[str, float]) -> ErrorSources | None:
         if total["error"] == 0:
             return None
-        if "quantizer" not in total:
+        if "inherited" not in total:
             return self.probe.known_sources
         share = {name: value / total["error"] for name, value in total.items()}
-        # The pieces between the two values add up to the error: what is left is the last one.
-        apart = ("quantizer", "weights", "kernel")
-        share["inherited"] = 1 - sum(share.get(name, 0.0) for name in apart)
+        # The pieces between the two values add up to the error: rounding is what the others leave.
+        rounding = 1 - sum(share.get(name, 0.0) for name in _MEASURED_SOURCES)
+        share["rounding"] = 0.0 if abs(rounding) < _NO_SHARE else rounding
         if not all(isfinite(part) for name, part in share.items() if name not in _OF_VALUES):
             return None
         leaves = self.probe.leaves
@@ -304,7 +310,7 @@ class Accumulator:
         return ErrorSources(
             inherited=share["inherited"],
             weights=share.get("weights", 0.0),
-            rounding=share["quantizer"] - share["clipping"],
+            rounding=share["rounding"],
             clipping=share["clipping"],
             kernel=share.get("kernel"),
             inherited_by_input=by_input,

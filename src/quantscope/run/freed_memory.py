@@ -9,7 +9,8 @@ def keep_freed_memory() -> None:
     """Have malloc hold on to what one batch frees: the next one wants it again.
 
     glibc keeps twice as much as the largest block that was ever freed, and gives the rest back to
-    the system, from where each page comes again one by one. Elsewhere this does nothing.
+    the system, from where each page comes again one by one. So from now on this process holds up to
+    62 MB that it does not use. Elsewhere this does nothing.
     """
     block = np.empty(_LARGEST_COUNTED, np.uint8)
     del block

@@ -88,7 +88,7 @@ class Measurement:
         self, probe: TorchProbe, variants: Variants, detail: Detail, scratch: Scratch
     ) -> None:
         self.probe, self.detail, self.variants = probe, detail, variants
-        self.axis = probe.axis if detail == "full" else None
+        self.axis = probe.axis
         q = variants.quantized[probe.value]
         value = variants.floats[probe.pair.float_name]
         self.shape = q.shape
@@ -161,7 +161,7 @@ class Measurement:
         a = b if inherited is weighted else self.laid_out(self.as_quantized(inherited))
         c = _clipped(b, float(quantizer.low), float(quantizer.high))
         rows = {
-            "quantizer": self._dot(self.q, b),
+            "inherited": self._dot(a, self.f),
             "clipping": b.new_zeros(b.shape[:2]) if c is b else self._dot(c, b),
         }
         if a is not b:
