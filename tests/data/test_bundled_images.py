@@ -105,6 +105,9 @@ def test_selecting_outside_says_which_row():
     with pytest.raises(BadDataError) as caught:
         load_sample().select([0, 1000])
     assert str(caught.value) == "cifar10-test-sample has no image 1000; its rows are 0 to 999"
+    whole = int(load_sample().indices[154])
+    with pytest.raises(BadDataError, match=r"\(that number of the whole set is row 154 here\)$"):
+        load_sample().select([whole])
 
 
 def test_load_knows_the_sample_and_says_how_to_get_the_full_set(empty_cache):

@@ -326,6 +326,19 @@ def test_float_weights_that_the_program_was_not_made_from_are_told(
     assert found(tmp_path / "b.pt2").made_from is None
 
 
+def test_an_image_alone_has_the_integers_that_it_has_among_others(resnet8_program: Path) -> None:
+    images = load_sample().take(9)
+    one, other, last = (
+        compare(resnet8_program, images, batch=batch, detail="sqnr").to_dict()["tensors"]
+        for batch in (1, 9, 4)
+    )
+    for alone, among, in_the_last in zip(one, other, last, strict=True):
+        assert alone["sqnr_db"] == pytest.approx(among["sqnr_db"], abs=1e-5), alone["name"]
+        assert in_the_last["sqnr_db"] == pytest.approx(among["sqnr_db"], abs=1e-5)
+    scores = [evaluate(resnet8_program, images, batch=batch).scores for batch in (1, 9)]
+    np.testing.assert_array_equal(*scores)
+
+
 @pytest.mark.slow
 def test_a_quantized_resnet8_knows_its_weights(tmp_path: Path) -> None:
     quantize_torch(

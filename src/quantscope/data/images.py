@@ -71,8 +71,10 @@ class ImageSet:
         chosen = np.asarray(rows, dtype=np.int64)
         outside = chosen[(chosen < 0) | (chosen >= len(self))]
         if outside.size:
+            row = np.flatnonzero(self.indices == outside[0])
+            hint = f" (that number of the whole set is row {row[0]} here)" if row.size else ""
             raise BadDataError(
-                f"{self.name} has no image {outside[0]}; its rows are 0 to {len(self) - 1:,}"
+                f"{self.name} has no image {outside[0]}; its rows are 0 to {len(self) - 1:,}{hint}"
             )
         return replace(
             self,

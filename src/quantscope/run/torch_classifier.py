@@ -113,11 +113,7 @@ def program_classifier(
         input_shape=tuple(dim if isinstance(dim, int) else None for dim in shape),
         input_dtype=np.dtype(images.dtype),
         gives_probabilities=_ends_in_softmax(graph),
-        run=(
-            run
-            if isinstance(batch, int)
-            else _in_pieces(_within(graph.limits.get(str(batch)), run))
-        ),
+        run=(run if isinstance(batch, int) else _in_pieces(_within(*batch_limits(graph), run))),
         fixed_batch=batch if isinstance(batch, int) else None,
         provenance={**_here(), "saved with torch": str(file.program["torch_version"])},
     )
@@ -206,17 +202,28 @@ def _ends_in_softmax(graph: ProgramGraph) -> bool:
     return node is not None and node.op.split(".")[1] in ("softmax", "_softmax")
 
 
+def batch_limits(graph: ProgramGraph) -> tuple[int, int | None]:
+    """How many images a program takes at once, at least and at most.
+
+    PyTorch has other kernels for a single image, with other last bits in their sums: alone it would
+    have a few other integers than among others. So two are the least, where the program takes them.
+    """
+    batch = graph.types[graph.inputs[0]].shape[0] if graph.inputs else None
+    least, most = graph.limits.get(str(batch), (None, None))
+    takes_two = not isinstance(batch, int) and (most is None or most > 1)
+    return max(least or 1, 2 if takes_two else 1), most
+
+
 def _within(
-    limits: tuple[int | None, int | None] | None, run: Callable[[Batch], Scores]
+    least: int, most: int | None, run: Callable[[Batch], Scores]
 ) -> Callable[[Batch], Scores]:
-    """Batches no larger and no smaller than the program was exported for."""
-    least, most = limits or (None, None)
-    least, most = least or 1, most or 1 << 30
+    """Batches no larger and no smaller than the program takes."""
+    size = most or 1 << 30
 
     def run_within(images: Batch) -> Scores:
         parts = []
-        for start in range(0, len(images), most):
-            part = images[start : start + most]
+        for start in range(0, len(images), size):
+            part = images[start : start + size]
             filler = np.repeat(part[-1:], max(least - len(part), 0), axis=0)
             parts.append(run(np.concatenate([part, filler]))[: len(part)])
         return np.concatenate(parts)

@@ -26,7 +26,7 @@ from quantscope.model.torch_program import ONE_AT_A_TIME, first_line, load_progr
 from quantscope.model.torch_reader import read_pt2
 from quantscope.run.batches import input_batches
 from quantscope.run.classifier import Classifier
-from quantscope.run.torch_classifier import program_classifier
+from quantscope.run.torch_classifier import batch_limits, program_classifier
 from quantscope.run.torch_writes import Writes, writes_of, written_by
 from quantscope.zoo import build_torch, read_safetensors
 
@@ -44,7 +44,7 @@ Values = dict[str, Any]
 class Program:
     """`nodes` are those that compute, in order; `constants` the weights by their names there.
 
-    `least` and `most` bound the batch that it was exported for.
+    `least` and `most` bound the batches that it is run with.
     """
 
     network: Network
@@ -117,15 +117,14 @@ def _open(path: Path) -> Program:
     file = open_pt2(path)
     graph = program_graph(file)
     loaded = load_program(file)
-    batch = graph.types[graph.inputs[0]].shape[0] if graph.inputs else None
-    least, most = graph.limits.get(str(batch), (None, None))
+    least, most = batch_limits(graph)
     return Program(
         network=read_pt2(file),
         classifier=program_classifier(file, graph, loaded),
         nodes=tuple(node for node in loaded.graph.nodes if node.op == "call_function"),
         constants=_constants(loaded),
         input=graph.inputs[0],
-        least=least or 1,
+        least=least,
         most=most,
     )
 

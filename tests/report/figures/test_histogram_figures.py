@@ -102,6 +102,25 @@ def test_nothing_clipped_is_said_and_not_tinted() -> None:
     assert all(isinstance(patch, StepPatch) for patch in figure.axes[0].patches)
 
 
+@pytest.mark.parametrize(
+    ("zero_point", "values"),
+    [(0, (0, 15)), (255, (-15, 0)), (128, (-8, 8)), (0, (0, 3.2)), (255, (-15, 3))],
+)
+def test_what_is_said_of_the_two_ends_does_not_overlap(
+    zero_point: int, values: tuple[float, float]
+) -> None:
+    params = QuantParams(np.float32(0.012), zero_point, "uint8")
+    floats = RNG.uniform(*values, 4000).astype(np.float32)
+    integers = np.clip(np.rint(floats / 0.012) + zero_point, 0, 255).astype(np.uint8)
+    figure = activation_histogram(counted(params, floats, integers))
+    png_bytes(figure)  # places what is drawn
+    said = [t for t in figure.axes[0].texts if t.get_text().endswith("clipped")]
+    one, other = (text.get_window_extent() for text in said)
+    assert not one.overlaps(other)
+    frame = figure.axes[0].get_window_extent()
+    assert all(frame.x0 <= box.x0 and box.x1 <= frame.x1 for box in (one, other))
+
+
 def test_a_towering_bin_runs_out_of_the_picture_and_says_its_share(real: Histograms) -> None:
     figure = activation_histogram(real["stem.out"])
     (axes,) = figure.axes

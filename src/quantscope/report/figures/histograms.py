@@ -35,6 +35,8 @@ _ACTIVATION_BINS = 128
 _WEIGHT_BINS = 64
 _SPIKE = 4.0
 _ROOM = 1.15
+_ROOM_FOR_ONE, _ROOM_FOR_TWO = 0.25, 0.5
+"""Of the axis' width, for what is said of an end of the range."""
 
 
 def activation_histogram(
@@ -154,6 +156,11 @@ def _mark_range(axes: Axes, shown: Histogram, series: Series) -> None:
     counted = shown["float"] if series.name == "quantized" and "float" in shown else series
     left, right = axes.get_xlim()
     low, high = _range(shown, series)
+    width = right - left
+    ends = [min(max(end, left), right) for end in (low, high)]
+    # Inside the range there may be no room for two; then the second goes beyond its end, or below.
+    is_narrow = ends[1] - ends[0] < _ROOM_FOR_TWO * width
+    is_beyond = is_narrow and right - ends[1] >= _ROOM_FOR_ONE * width
     for end, outer, share, is_left in (
         (low, left, counted.clipped_low_fraction, True),
         (high, right, counted.clipped_high_fraction, False),
@@ -164,20 +171,26 @@ def _mark_range(axes: Axes, shown: Histogram, series: Series) -> None:
                 tint = theme.sources["clipping"]
                 axes.axvspan(outer, end, color=tint, alpha=0.18, linewidth=0, zorder=1)
         if share is not None:
-            at = min(max(end, left), right)
-            _say(axes, f"{percent(share)} clipped", at, is_left=is_left, strong=share > 0)
+            _say(
+                axes,
+                f"{percent(share)} clipped",
+                ends[0] if is_left else ends[1],
+                to_the_right=is_left or is_beyond,
+                line=1 if is_narrow and not is_left and not is_beyond else 0,
+                strong=share > 0,
+            )
 
 
-def _say(axes: Axes, text: str, x: float, *, is_left: bool, strong: bool) -> None:
-    """At the top beside `x`, towards the middle."""
+def _say(axes: Axes, text: str, x: float, *, to_the_right: bool, line: int, strong: bool) -> None:
+    """At the top beside `x`, so many lines down."""
     theme = theme_of(axes)
     axes.annotate(
         text,
         (x, 0.97),
         xycoords=("data", "axes fraction"),
-        xytext=(4 if is_left else -4, 0),
+        xytext=(4 if to_the_right else -4, -1.6 * SMALL * line),
         textcoords="offset points",
-        ha="left" if is_left else "right",
+        ha="left" if to_the_right else "right",
         va="top",
         fontsize=SMALL,
         color=theme.ink if strong else theme.faint,
