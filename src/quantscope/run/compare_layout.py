@@ -8,6 +8,9 @@ from quantscope.arithmetic import QuantParams
 from quantscope.model import Network, QuantTensor
 from quantscope.model.channels import channel_axis
 
+CLIP_TOLERANCE = 1e-6
+"""Of the range: a value at its end that only float32 puts outside is not clipped."""
+
 
 @dataclass(frozen=True)
 class Layout:

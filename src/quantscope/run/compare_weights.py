@@ -11,7 +11,7 @@ from quantscope.model import Network, QuantTensor
 from quantscope.model.network import Layer, Operand
 from quantscope.model.pairing import Pairing, TensorPair
 from quantscope.model.pairing_constants import Constants
-from quantscope.run.compare_graph import CLIP_TOLERANCE
+from quantscope.run.compare_layout import CLIP_TOLERANCE
 from quantscope.run.compare_results import (
     ChannelComparison,
     Spread,

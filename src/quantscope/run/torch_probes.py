@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from quantscope.model import QuantTensor
 from quantscope.model.pairing import TensorPair
-from quantscope.run.compare_graph import CLIP_TOLERANCE, Detail, Probe
+from quantscope.run.compare_graph import Detail, Probe
+from quantscope.run.compare_layout import CLIP_TOLERANCE
 from quantscope.run.torch_quantizers import Ends, ProgramQuantizer
 from quantscope.run.torch_sources import Pieces, Variants
 
