@@ -114,17 +114,23 @@ def test_channels_of_three_axes_are_those_of_the_convolution_around(tmp_path: Pa
     np.testing.assert_allclose([c.sqnr_db for c in found["r.out"].channels], expected, atol=1e-3)
 
 
-def test_scales_along_a_middle_axis_are_those_of_its_channels(tmp_path: Path) -> None:
-    scales = (np.linspace(0.5, 2, 4) / 255).astype(np.float32)
+SCALES = (np.linspace(0.5, 2, 4) / 255).astype(np.float32)
 
+
+def sigmoid_by(net: TinyQdq, quantize: Quantize, axis: int) -> str:
+    """Of the input; in the quantized network with four scales along an axis."""
+    net.node("Sigmoid", ["x"], "s")
+    if quantize("s", 1, 0) == "s":
+        return "s"
+    del net.nodes[-2:]
+    inputs = net.constant("scales", SCALES), net.constant("zeros", np.zeros(4, np.uint8))
+    net.node("QuantizeLinear", ["s", *inputs], "s_rows", axis=axis)
+    return net.node("DequantizeLinear", ["s_rows", *inputs], "s_again", axis=axis)
+
+
+def test_scales_along_a_middle_axis_are_those_of_its_channels(tmp_path: Path) -> None:
     def by_row(net: TinyQdq, quantize: Quantize) -> str:
-        net.node("Sigmoid", ["x"], "s")
-        value = "s"
-        if quantize("s", 1, 0) != "s":
-            del net.nodes[-2:]
-            inputs = net.constant("scales", scales), net.constant("zeros", np.zeros(4, np.uint8))
-            net.node("QuantizeLinear", ["s", *inputs], "s_rows", axis=2)
-            value = net.node("DequantizeLinear", ["s_rows", *inputs], "s_again", axis=2)
+        value = sigmoid_by(net, quantize, 2)
         net.node("Neg", [value], "m")
         net.node("Flatten", [quantize("m", 1 / 200, 255)], "y")
         return "y"
@@ -134,7 +140,7 @@ def test_scales_along_a_middle_axis_are_those_of_its_channels(tmp_path: Path) ->
     f, q = values(original, "s", PICTURES), values(model, "s_again", PICTURES)
     expected = [sqnr(f[:, :, row], q[:, :, row]) for row in range(4)]
     np.testing.assert_allclose([c.sqnr_db for c in found.channels], expected, atol=1e-3)
-    over = [float((f[:, :, row] > 255 * scales[row]).mean()) for row in range(4)]
+    over = [float((f[:, :, row] > 255 * SCALES[row]).mean()) for row in range(4)]
     assert over[0] > 0
     np.testing.assert_allclose([c.clipped_high_fraction for c in found.channels], over)
 
@@ -142,16 +148,8 @@ def test_scales_along_a_middle_axis_are_those_of_its_channels(tmp_path: Path) ->
 def test_scales_along_the_images_of_a_fixed_batch_are_those_of_its_channels(
     tmp_path: Path,
 ) -> None:
-    scales = (np.linspace(0.5, 2, 4) / 255).astype(np.float32)
-
     def by_image(net: TinyQdq, quantize: Quantize) -> str:
-        net.node("Sigmoid", ["x"], "s")
-        value = "s"
-        if quantize("s", 1, 0) != "s":
-            del net.nodes[-2:]
-            inputs = net.constant("scales", scales), net.constant("zeros", np.zeros(4, np.uint8))
-            net.node("QuantizeLinear", ["s", *inputs], "s_rows", axis=0)
-            value = net.node("DequantizeLinear", ["s_rows", *inputs], "s_again", axis=0)
+        value = sigmoid_by(net, quantize, 0)
         net.node("Flatten", [value], "y")
         return quantize("y", 1 / 200, 0)
 
