@@ -32,7 +32,7 @@ class Probe:
     """A paired activation and what the graph gives of it.
 
     `output` is [images, rows, channels], perhaps flat; what each row is, `rows` says. `size_output`
-    counts the numbers behind it, None where nobody asks.
+    counts the numbers behind it, None where only the SQNR is asked for.
     """
 
     pair: TensorPair
@@ -44,10 +44,6 @@ class Probe:
     no_sources: str | None
     known_sources: ErrorSources | None = None
     """Where nothing is measured: a layer that only moves integers inherits all its error."""
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        return (self.output,) if self.size_output is None else (self.output, self.size_output)
 
     def by_row(self, statistics: Array) -> Array:
         """`output` as [images, rows, channels]."""

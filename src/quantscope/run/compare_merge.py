@@ -144,7 +144,7 @@ class Canvas:
     ) -> dict[str, str]:
         """What `rows` adds is computed only where the condition holds, and zero elsewhere.
 
-        A zero is taken from what `zeros_like` has: where that is finite.
+        `zeros_like` has the shape of each row; where it is not finite, a zero is NaN.
         """
         outer = self._nodes
         branches = onnx.GraphProto(name="then"), onnx.GraphProto(name="else")

@@ -21,12 +21,7 @@ from numpy.typing import NDArray
 from quantscope.errors import BadModelError
 from quantscope.run.compare_graph import ComparisonGraph, Probe
 from quantscope.run.compare_merge import QUANTIZED
-from quantscope.run.sessions import (
-    open_proto,
-    reason_of,
-    session_of,
-    session_options,
-)
+from quantscope.run.sessions import open_proto, reason_of, session_of, session_options
 
 Array = NDArray[Any]
 

@@ -89,7 +89,6 @@ class Measurement:
         self, probe: TorchProbe, variants: Variants, detail: Detail, scratch: Scratch
     ) -> None:
         self.probe, self.detail, self.variants = probe, detail, variants
-        self.axis = probe.axis
         q = variants.quantized[probe.value]
         value = variants.floats[probe.pair.float_name]
         self.shape = q.shape
@@ -104,10 +103,10 @@ class Measurement:
 
     def laid_out(self, value: "torch.Tensor") -> "torch.Tensor":
         value = value.float()
-        if self.axis is None or value.ndim < 2:
+        if self.probe.axis is None or value.ndim < 2:
             return value.reshape(value.shape[0] if value.ndim > 1 else 1, 1, -1)
-        if self.axis != 1:
-            value = value.movedim(self.axis, 1)
+        if self.probe.axis != 1:
+            value = value.movedim(self.probe.axis, 1)
         return value.reshape(*value.shape[:2], -1)
 
     def rows(self) -> "dict[str, torch.Tensor]":

@@ -129,7 +129,7 @@ class SqnrReader:
         new = [p for p in compared.probes if old.get(p.pair.name) != digests[p.pair.name]]
         accumulators = [Accumulator(probe) for probe in new]
         scores: list[Array] = []
-        ends = [name for probe in new for name in probe.outputs]
+        ends = [probe.output for probe in new]
         if known is None:
             ends.append(compared.float_scores)
         for batch in self._run(compared, graph, ends, new, seen, progress) if ends else ():
