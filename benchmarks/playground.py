@@ -7,7 +7,6 @@ of the network follows it. Run it with: python -m benchmarks.playground
 """
 
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -15,9 +14,11 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
+
+from tools import find_browser
+from tools.serve_play import free_port, serving
 
 ROOT = Path(__file__).parent.parent
 NAIVE = ROOT / "benchmarks" / "naive_playground.py"
@@ -71,7 +72,7 @@ WAIT_NAIVE = f"""() => {{ {FIND} {CHANGED}
 
 
 def run() -> None:
-    browser_path = _find_browser()
+    browser_path = find_browser.find()
     if browser_path is None:
         print("playground: no Chromium was found; install one with: make browser")
         return
@@ -174,13 +175,15 @@ def _opened(browser: Any, address: str, how: str) -> Any:
 
 @contextmanager
 def _serving(how: str) -> Iterator[str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    ours = ["quantscope", "play", "--no-browser", "--port", port]
+    """Gives the address that lets a browser in."""
+    if how == "ours":
+        with serving() as served:
+            yield served.way_in
+        return
+    port = str(free_port())
     naive = ["marimo", "-y", "run", str(NAIVE), "--headless", "--no-token", "--port", port]
     server = subprocess.Popen(
-        [sys.executable, "-m", *(ours if how == "ours" else naive)],
+        [sys.executable, "-m", *naive],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         cwd=ROOT,
@@ -201,15 +204,6 @@ def _answering(address: str, server: subprocess.Popen[bytes]) -> str:
         except OSError:
             time.sleep(0.05)
     raise RuntimeError(f"nothing answered at {address}")
-
-
-def _find_browser() -> Path | None:
-    spec = spec_from_file_location("find_browser", ROOT / "tools" / "find_browser.py")
-    assert spec and spec.loader
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    found: Path | None = module.find()
-    return found
 
 
 if __name__ == "__main__":

@@ -8,15 +8,8 @@ and writes docs/playground/images: a PNG a step and tour.webp. Nothing of the pa
 
 import argparse
 import io
-import os
-import signal
-import socket
-import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -25,14 +18,13 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from find_browser import find
 from quantscope.files import write_whole
+from serve_play import SECONDS, serving
 
 FOLDER = Path(__file__).parent.parent / "docs" / "playground" / "images"
 WIDTH, HEIGHT = 1280, 860
 FILM_WIDTH = 960
 COMMON_COLOURS = 96
 MOST_BYTES, MOST_FILM_BYTES = 150_000, 2_000_000
-SECONDS = 240
-"""A loaded machine takes its pictures late, but takes them."""
 
 Step = Callable[[Page], None]
 
@@ -139,34 +131,6 @@ def _drawn(page: Page, title: str | None = None) -> None:
     page.wait_for_timeout(700)
 
 
-@contextmanager
-def playing() -> Iterator[str]:
-    """`quantscope play` on a free port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "quantscope", "play", "--no-browser", "--port", str(port)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=dict(os.environ))
-    address = f"http://127.0.0.1:{port}"
-    try:
-        _wait_for(address, server)
-        yield address
-    finally:
-        server.send_signal(signal.SIGINT)
-        server.wait(timeout=60)
-
-
-def _wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + SECONDS
-    while time.monotonic() < end and server.poll() is None:
-        try:
-            with urllib.request.urlopen(address, timeout=5):
-                return
-        except OSError:
-            time.sleep(0.2)
-    sys.exit(f"quantscope play did not answer at {address}")
-
-
 def tour(browser: Browser, address: str) -> Iterator[tuple[str, Image.Image]]:
     """A picture a step, in the order in which a person would take them."""
     page = _new_page(browser, address, dark=False)
@@ -256,9 +220,9 @@ def main() -> None:
     expect.set_options(timeout=SECONDS * 1000)
     FOLDER.mkdir(parents=True, exist_ok=True)
     taken = {}
-    with playing() as address, sync_playwright() as playwright:
+    with serving() as served, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        for name, picture in tour(browser, address):
+        for name, picture in tour(browser, served.way_in):
             taken[name] = picture
             _write(f"{name}.png", png(picture))
         browser.close()

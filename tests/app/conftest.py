@@ -3,34 +3,23 @@
 import os
 import re
 from collections.abc import Callable, Iterator
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-from types import ModuleType
 
 import pytest
-from playing import SECONDS, playing
+from playing import SECONDS, let_in, playing
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
 from what_if_page import Ask, clear
 
+import find_browser
 from quantscope.data import load_sample
 from quantscope.edit import Edit
 from quantscope.run.whatif import Effect, WhatIf
 
-ROOT = Path(__file__).parent.parent.parent
 expect.set_options(timeout=SECONDS * 1000)
-
-
-def _find_browser() -> ModuleType:
-    spec = spec_from_file_location("find_browser", ROOT / "tools" / "find_browser.py")
-    assert spec and spec.loader
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    found = _find_browser().find()
+    found = find_browser.find()
     if found is None:
         reason = "no Chromium was found; install one with: make browser"
         if os.environ.get("CI") == "true":
@@ -68,7 +57,7 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
             viewport={"width": width, "height": height},
             color_scheme="dark" if dark else "light",
         )
-        contexts.append(context)
+        contexts.append(let_in(context))
         page = context.new_page()
         page.set_default_timeout(SECONDS * 1000)
         page.on("console", console)
@@ -102,7 +91,7 @@ def ask() -> Ask:
 @pytest.fixture(scope="module")
 def desk(browser: Browser, playground: str) -> Iterator[Page]:
     """One page for all tests of a file: opening one takes longer than any of them."""
-    context = browser.new_context(viewport={"width": 1280, "height": 1400})
+    context = let_in(browser.new_context(viewport={"width": 1280, "height": 1400}))
     page = context.new_page()
     wrong: list[str] = []
     page.set_default_timeout(SECONDS * 1000)

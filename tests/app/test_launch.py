@@ -6,12 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from playing import free_port, playing
+from playing import SERVED, playing
 
 import quantscope.app
 from quantscope.app.launch import FIRST_PORT, checked_port, launch, own_copy
 from quantscope.app.launch import free_port as first_free
 from quantscope.errors import BadConfigError, MissingExtraError
+from serve_play import free_port
 
 
 def refused(*arguments: str) -> str:
@@ -30,11 +31,11 @@ def refused(*arguments: str) -> str:
 
 def test_the_address_is_said_once(tmp_path: Path) -> None:
     output = tmp_path / "output"
-    with output.open("wb") as said, playing(stdout=said) as address:
-        pass
+    with playing(log=output) as address:
+        token = SERVED[address].token
     text = output.read_text(encoding="utf-8")
+    assert text.startswith(f"quantscope is at {address}/?access_token={token}\n")
     assert text.count("http://") == 1
-    assert f":{address.rsplit(':', 1)[1]}\n" in text
 
 
 def test_wrong_model_is_one_line() -> None:

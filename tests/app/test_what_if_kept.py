@@ -5,6 +5,7 @@ from pathlib import Path
 
 import onnxruntime as ort
 import pytest
+from playing import SERVED
 from playwright.sync_api import Page, expect
 from what_if_page import Ask, at_the_stem, chips, clear, saved, shows, type_in
 
@@ -174,17 +175,10 @@ def move(page: Page, times: int) -> None:
 
 def process_at(address: str) -> Path:
     """The server's folder in /proc."""
-    port = address.rpartition(":")[2].encode()
-    if not Path("/proc/self/cmdline").exists():
+    folder = Path("/proc") / str(SERVED[address].pid)
+    if not folder.exists():
         pytest.skip("memory is read from /proc, which this system does not have")
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (folder / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if port in words and b"play" in words:
-            return folder
-    raise AssertionError(f"no process serves {address}")
+    return folder
 
 
 def at_rest(page: Page, process: Path) -> int:

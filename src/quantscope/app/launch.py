@@ -3,11 +3,13 @@
 import ctypes
 import socket
 import sys
+import webbrowser
 from collections import deque
 from importlib.resources import as_file, files
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Thread
+from threading import Thread, Timer
+from typing import TYPE_CHECKING
 
 from quantscope.app.opened import DEFAULT_MODEL
 from quantscope.app.place import Given
@@ -16,9 +18,14 @@ from quantscope.errors import BadConfigError, MissingExtraError
 from quantscope.files import write_whole
 from quantscope.model.syntax import parse_patiently_everywhere
 
+if TYPE_CHECKING:
+    from quantscope.app.doors import Keys
+
 FIRST_PORT = 2718
 _PORTS_TRIED = 50
 _M_ARENA_MAX = -8
+_SECONDS_TO_LISTEN = 0.05
+"""From when marimo's server says that it is ready to when it listens; a browser takes longer."""
 
 
 def launch(
@@ -48,18 +55,42 @@ def launch(
     wanted = [part for option, value in told.items() if value for part in (option, value)]
     from marimo._cli.cli import main
 
+    from quantscope.app.doors import Keys, doors_of_marimo
+
+    keys = Keys()
     Thread(target=_warm_up, args=(session,), daemon=True).start()
-    with as_file(files("quantscope.app") / "playground.py") as original:
+    with (
+        as_file(files("quantscope.app") / "playground.py") as original,
+        doors_of_marimo(keys, host, ready=lambda: _welcome(keys, host, chosen, browser=browser)),
+    ):
         notebook = own_copy(original, Path.cwd()) if edit else original
         main(
             [
                 *("-y", "edit" if edit else "run", str(notebook)),
-                *("--host", host, "--port", str(chosen), "--no-token", "--no-sandbox"),
+                *("--host", host, "--port", str(chosen), "--no-sandbox"),
+                *("--token", "--token-password", keys.token, "--headless"),
                 *([] if edit else ["--session-ttl", "30"]),
-                *([] if browser else ["--headless"]),
                 *("--", *wanted),
             ]
         )
+
+
+def _welcome(keys: "Keys", host: str, port: int, *, browser: bool) -> None:
+    """Say where the page is, and open it where a browser is wanted.
+
+    The browser gets the ticket, not the token: every user can read its command line.
+    """
+    from quantscope.app.doors import LOOPBACK, addresses_of
+
+    addresses = [f"http://{address}:{port}" for address in addresses_of(host)]
+    for address in addresses:
+        print(f"quantscope is at {address}/?access_token={keys.token}")
+    if not {host, f"[{host}]"} & set(LOOPBACK):
+        print("Other machines can reach it; who has the token can open every file that you can.")
+    print("Ctrl-C ends it.", flush=True)
+    if browser:
+        opened = f"{addresses[0]}/?ticket={keys.ticket}"
+        Timer(_SECONDS_TO_LISTEN, webbrowser.open, [opened]).start()
 
 
 def own_copy(original: Path, folder: Path) -> Path:

@@ -1,0 +1,222 @@
+"""Who gets in: the page is for the person who started it, and for nobody else.
+
+marimo asks for a token, which stands in the address that is printed and then becomes a cookie. A
+browser, though, sends that cookie whoever makes it ask, and anybody can point a name of their own
+at 127.0.0.1. So more doors stand around marimo's server, the outermost first:
+
+1. `Doors` refuses what another page causes, and adds headers that keep browsers careful.
+2. Starlette's `TrustedHostMiddleware` refuses names that are not this server's.
+3. `TokenForAll`, behind marimo's own check, asks for the token where marimo does not, as for its
+   static files.
+"""
+
+import html
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from secrets import compare_digest, token_urlsafe
+from typing import Any
+from unittest.mock import patch
+from urllib.parse import parse_qs, urlencode
+
+from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.responses import HTMLResponse, PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_EVERYWHERE = ("0.0.0.0", "::")
+_TOKEN, _TICKET = "access_token", "ticket"
+
+# The page itself leads those without the token to marimo's form for it. The manifest holds
+# nothing, and browsers fetch it without cookies.
+_WITHOUT_TOKEN = ("/", "/auth/login", "/manifest.json")
+
+# marimo's page has scripts and styles in its text and loads widgets from blobs.
+_CONTENT_POLICY = "; ".join(
+    (
+        "default-src 'self'",
+        "script-src 'self' 'unsafe-inline' blob:",
+        "style-src 'self' 'unsafe-inline'",
+        "img-src 'self' data: blob:",
+        "font-src 'self' data:",
+        "worker-src 'self' blob:",
+        "object-src 'none'",
+        "base-uri 'self'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+    )
+)
+_HEADERS = {
+    "Content-Security-Policy": _CONTENT_POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+class Keys:
+    """The secrets of one server, made anew for each.
+
+    The token lets in whoever has it. The ticket is exchanged for the token, once: it stands in the
+    command line of the browser that is started, which every user of the machine can read.
+    """
+
+    def __init__(self) -> None:
+        self.token = token_urlsafe(32)
+        self.ticket = token_urlsafe(32)
+
+    def fit(self, query: dict[str, list[str]]) -> bool:
+        """Tell whether the query of an address holds the token, or the ticket, which is used up."""
+        if _is_same(query, _TOKEN, self.token):
+            return True
+        fits = bool(self.ticket) and _is_same(query, _TICKET, self.ticket)
+        if fits:
+            self.ticket = ""
+        return fits
+
+
+class Doors:
+    """The outermost middleware: what another page causes does not come in.
+
+    Browsers name the page that caused a request: `Origin` for WebSockets, POSTs and what scripts
+    fetch, `Sec-Fetch-Site` for all others, links that are followed among them. Programs that are no
+    browsers send neither; they need the token like everybody.
+    """
+
+    def __init__(self, app: ASGIApp, *, keys: Keys) -> None:
+        self._app = app
+        self._keys = keys
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            scope["app"].state.has_doors = True
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        is_foreign = headers.get("sec-fetch-site") in ("cross-site", "same-site")
+        query = parse_qs(scope["query_string"].decode("latin-1"))
+        is_page = scope["type"] == "http" and scope["path"] == "/"
+        send = _with_headers(send)
+        if any(origin != _own_origin(scope, headers) for origin in headers.getlist("origin")):
+            await _refuse(scope, receive, send)
+        elif is_page and (is_foreign or _TICKET in query) and self._keys.fit(query):
+            await self._lead_in(query)(scope, receive, send)
+        elif is_foreign:
+            await _refuse(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _lead_in(self, query: dict[str, list[str]]) -> HTMLResponse:
+        """A page that asks again by itself: a redirect would still be another page's doing."""
+        place = {key: value for key, value in query.items() if key != _TICKET}
+        own = urlencode({**place, _TOKEN: [self._keys.token]}, doseq=True)
+        return HTMLResponse(f'<meta http-equiv="refresh" content="0; url=/?{html.escape(own)}">')
+
+
+class TokenForAll:
+    """The innermost middleware: nothing is answered for those whom marimo did not let in."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        asks = scope["type"] in ("http", "websocket") and scope["path"] not in _WITHOUT_TOKEN
+        if asks and not scope["user"].is_authenticated:
+            text = "Open the address that quantscope printed when it was started; it has the token."
+            await PlainTextResponse(text, status_code=401)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+@contextmanager
+def doors_of_marimo(keys: Keys, host: str, ready: Callable[[], None]) -> Iterator[None]:
+    """Let the server that marimo starts in this block stand behind the doors.
+
+    `ready` is called when it is about to listen, and says the address. marimo lets others add
+    middleware, but only inside its own; so the function that makes its server is wrapped. A marimo
+    that makes it otherwise does not start.
+    """
+    from marimo._server import start
+    from marimo._server.api import lifespans
+    from marimo._server.main import create_starlette_app
+    from marimo._server.registry import LIFESPAN_REGISTRY
+
+    def make_with_doors(**options: Any) -> Starlette:
+        app = create_starlette_app(**options, middleware=[Middleware(TokenForAll)])
+        app.add_middleware(TrustedHostMiddleware, allowed_hosts=names_of(host), www_redirect=False)
+        app.add_middleware(Doors, keys=keys)
+        return app
+
+    @asynccontextmanager
+    async def checked(app: Starlette) -> AsyncIterator[None]:
+        if not getattr(app.state, "has_doors", False):
+            raise RuntimeError("this marimo's server cannot be guarded; install marimo 0.25")
+        ready()
+        yield
+
+    LIFESPAN_REGISTRY.register("quantscope", checked)
+    try:
+        with (
+            patch.object(start, "create_starlette_app", make_with_doors),
+            # It would say `localhost`, which may be ::1, where another user can listen.
+            patch.object(lifespans, "print_startup", lambda **_: None),
+        ):
+            yield
+    finally:
+        LIFESPAN_REGISTRY.unregister("quantscope")
+
+
+def addresses_of(host: str) -> list[str]:
+    """The addresses at which a server bound to `host` is reached, as they stand in a URL."""
+    found = ["127.0.0.1", *_network_addresses()] if host in _EVERYWHERE else [host.strip("[]")]
+    return [f"[{address}]" if ":" in address else address for address in found]
+
+
+def names_of(host: str) -> list[str]:
+    """All that may stand in `Host` when a server bound to `host` is asked."""
+    machine = [socket.gethostname(), socket.getfqdn()] if host in _EVERYWHERE else []
+    return [*LOOPBACK, *addresses_of(host), *machine]
+
+
+def _network_addresses() -> Iterator[str]:
+    """The addresses of this machine in its networks, if any. Nothing is sent to find them."""
+    for family, far_away in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.connect((far_away, 9))
+            except OSError:
+                continue
+            yield probe.getsockname()[0]
+
+
+def _is_same(query: dict[str, list[str]], key: str, secret: str) -> bool:
+    return compare_digest(query.get(key, [""])[-1].encode(), secret.encode())
+
+
+def _own_origin(scope: Scope, headers: Headers) -> str:
+    """The origin of pages that this server itself gave, under the name it was asked by."""
+    scheme = {"ws": "http", "wss": "https"}.get(scope["scheme"], scope["scheme"])
+    return f"{scheme}://{headers.get('host', '')}"
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
+    text = "Another page asked for this; open the address that quantscope printed instead."
+    await PlainTextResponse(text, status_code=403)(scope, receive, send)
+
+
+def _with_headers(send: Send) -> Send:
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] in ("http.response.start", "websocket.http.response.start"):
+            headers = MutableHeaders(scope=message)
+            headers.update(_HEADERS)
+            for cookie in headers.getlist("set-cookie"):
+                # Links of other pages come without the cookie too, in browsers of any age.
+                headers["set-cookie"] = cookie.replace("samesite=lax", "samesite=strict")
+        await send(message)
+
+    return send_with_headers
