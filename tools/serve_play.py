@@ -40,16 +40,24 @@ def free_port() -> int:
 
 
 @contextmanager
-def serving(*arguments: str, log: Path | None = None, **environment: str) -> Iterator[Served]:
+def serving(
+    *arguments: str,
+    log: Path | None = None,
+    cwd: Path | None = None,
+    browser: bool = False,
+    **environment: str,
+) -> Iterator[Served]:
     """`quantscope play` on a free port, stopped as Ctrl-C does; `log` keeps what it printed."""
     command = [sys.executable, "-m", "quantscope", "play", *arguments]
+    command += [] if browser else ["--no-browser"]
     with tempfile.TemporaryDirectory() as folder:
         log = log or Path(folder) / "log"
         with log.open("wb") as printed:
             server = subprocess.Popen(
-                [*command, "--no-browser", "--port", str(free_port())],
+                [*command, "--port", str(free_port())],
                 stdout=printed,
                 stderr=subprocess.STDOUT,
+                cwd=cwd,
                 env={**os.environ, **environment},
             )
         try:

@@ -14,6 +14,7 @@ from quantscope.data import load_sample
 from quantscope.edit import Edit
 from quantscope.run.whatif import Effect, WhatIf
 
+OURS = r"(https?|ws)://127\.0\.0\.1[:/]|data:|blob:"
 expect.set_options(timeout=SECONDS * 1000)
 
 
@@ -49,7 +50,8 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
             wrong.append(f"console: {message.text}")
 
     def request(asked: Request) -> None:
-        if not re.match(r"(https?|ws)://127\.0\.0\.1[:/]|data:|blob:", asked.url):
+        is_written_page = asked.url.startswith("file:") and asked.is_navigation_request()
+        if not is_written_page and not re.match(OURS, asked.url):
             wrong.append(f"request to {asked.url}")
 
     def open_at(address: str, *, width: int = 1280, height: int = 800, dark: bool = False) -> Page:

@@ -16,9 +16,11 @@ SERVED: dict[str, Served] = {}
 
 
 @contextmanager
-def playing(*arguments: str, log: Path | None = None, **environment: str) -> Iterator[str]:
+def playing(
+    *arguments: str, log: Path | None = None, cwd: Path | None = None, **environment: str
+) -> Iterator[str]:
     """`quantscope play` on a free port; gives the address, without the token."""
-    with serving(*arguments, log=log, **environment) as served:
+    with serving(*arguments, log=log, cwd=cwd, **environment) as served:
         SERVED[served.address] = served
         try:
             yield served.address

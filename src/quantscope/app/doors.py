@@ -34,11 +34,12 @@ _TOKEN, _TICKET = "access_token", "ticket"
 # nothing, and browsers fetch it without cookies.
 _WITHOUT_TOKEN = ("/", "/auth/login", "/manifest.json")
 
-# marimo's page has scripts and styles in its text and loads widgets from blobs.
+# marimo's page has scripts and styles in its text and loads widgets from blobs; its editor compiles
+# WebAssembly.
 _CONTENT_POLICY = "; ".join(
     (
         "default-src 'self'",
-        "script-src 'self' 'unsafe-inline' blob:",
+        "script-src 'self' 'unsafe-inline' 'wasm-unsafe-eval' blob:",
         "style-src 'self' 'unsafe-inline'",
         "img-src 'self' data: blob:",
         "font-src 'self' data:",
