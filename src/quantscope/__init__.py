@@ -5,10 +5,15 @@
 Names are loaded when they are used: `import quantscope` brings in no framework.
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+# onnxruntime tells its makers of each session, unless told otherwise before it is imported. Nothing
+# of a person's models is told to anybody here.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 if TYPE_CHECKING:
     from quantscope.data import ImageSet, calibration_set, load

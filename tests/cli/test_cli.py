@@ -304,3 +304,13 @@ def test_help_says_which_images_are_taken_unless_told() -> None:
     assert "Left out: image 0 alone." in texts["capture"]
     for name in ("compare", "sensitivity"):
         assert "of which 1,000 are used unless --images says more" in texts[name]
+
+
+def test_onnxruntime_is_not_let_to_tell_of_its_use(tmp_path: Path) -> None:
+    """Where it may, it keeps a file of its telemetry in the folder for temporary files."""
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    environment.pop("ORT_DISABLE_TELEMETRY", None)
+    for script, files in (("quantscope, onnxruntime", []), ("onnxruntime", [".ses"])):
+        command = [sys.executable, "-c", f"import {script}"]
+        subprocess.run(command, env=environment, check=True)
+        assert [path.name for path in tmp_path.iterdir()] == files

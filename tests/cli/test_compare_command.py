@@ -150,7 +150,7 @@ def test_a_page_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path
         f"There is no folder {tmp_path / 'there'} to write page.html into"
     )
     assert refused("no-such-model", "--html", tmp_path / "page.pdf") == (
-        f"The page is an .html file; {tmp_path / 'page.pdf'} has another suffix"
+        f"--html writes .html or .htm files; {tmp_path / 'page.pdf'} has another suffix"
     )
 
 

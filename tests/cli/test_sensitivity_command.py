@@ -85,7 +85,7 @@ def test_bad_input_gets_one_line(tmp_path: Path) -> None:
     assert "is quantized" in refused(MODEL, "--float", MODEL)
     assert "has no runtime execution" in refused(MODEL, "--mode", "both", "--execution", "runtime")
     assert "choose 1 to 1,000" in refused(MODEL, "--images", 0)
-    assert "is a .png or .svg file" in refused(MODEL, "--figure", tmp_path / "a.jpg")
+    assert "writes .png or .svg files" in refused(MODEL, "--figure", tmp_path / "a.jpg")
     assert "There is no folder" in refused(MODEL, "--figure", tmp_path / "no" / "a.png")
 
 

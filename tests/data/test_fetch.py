@@ -85,6 +85,23 @@ def test_the_source_is_left_as_it_was(tiny, archive_file, empty_cache):
     assert archive_file.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "place", ["cifar10/c.tar.gz", ".cifar10-x/c.tar.gz", f"{NOWHERE.md5}.tar.gz.part"]
+)
+def test_a_source_that_fetching_would_remove_is_refused(tiny, archive_file, empty_cache, place):
+    source = empty_cache / place
+    source.parent.mkdir(parents=True, exist_ok=True)
+    content = archive_file.read_bytes()
+    source.write_bytes(content)
+    linked = empty_cache.with_name("linked")
+    linked.symlink_to(empty_cache, target_is_directory=True)
+    for path in (source, linked / place):
+        assert _line(tiny, path, empty_cache) == (
+            f"{path} is in a place that fetching replaces; move it out of {empty_cache} first"
+        )
+    assert source.read_bytes() == content
+
+
 def test_the_archive_is_downloaded_and_not_kept(tiny, archive_file, empty_cache, no_npm):
     content = archive_file.read_bytes()
     with serve(Site(content, cut_after=[1000])) as site:

@@ -99,7 +99,7 @@ def test_the_models_that_it_was_made_from_are_never_written_over(tmp_path: Path)
         with pytest.raises(QuantscopeError) as refused:
             applied.save(target)
         assert str(refused.value) == (
-            f"{target} is the model that these edits are for; give another name to write to"
+            f"{target} is a file that is read; give another name to write to"
         )
         assert target.read_bytes() == before
 

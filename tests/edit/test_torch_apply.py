@@ -327,7 +327,7 @@ def test_edited_programs_are_saved_whole_and_say_what_was_done(
     with torch.no_grad():
         np.testing.assert_array_equal(loaded(torch.from_numpy(PICTURES)).numpy(), scores(applied))
     for path in paths:
-        with pytest.raises(BadConfigError, match="is the model that these edits are for"):
+        with pytest.raises(BadConfigError, match="is a file that is read"):
             applied.save(path)
     again = apply(tmp_path / "e.pt2", [SetZeroPoint("x", 7)], float_model=paths[1])
     again.save(tmp_path / "e2.pt2")

@@ -291,7 +291,7 @@ def test_bad_inputs_are_one_line_each(random_resnet8: Path, tmp_path: Path) -> N
         f"{done} is quantized already (qdq); give the float model that it was made from"
     )
     assert refusal(random_resnet8, random_resnet8) == (
-        f"{random_resnet8} is the float model itself; give another name to write to"
+        f"{random_resnet8} is a file that is read; give another name to write to"
     )
     assert refusal(random_resnet8, tmp_path) == (
         f"{tmp_path} is a folder; give the name of a file to write"

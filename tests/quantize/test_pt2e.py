@@ -274,7 +274,7 @@ def test_bad_inputs_are_one_line_each(weights_file: Path, tmp_path: Path) -> Non
     )
     assert "cut.safetensors is not a readable safetensors file" in refusal(cut, output, config())
     assert refusal(weights_file, weights_file, config()) == (
-        f"{weights_file} is the float model itself; give another name to write to"
+        f"{weights_file} is a file that is read; give another name to write to"
     )
     assert refusal(weights_file, output, config(), onnx_output=output) == (
         f"{output} is another output already; give another name to write to"

@@ -2,7 +2,11 @@
 
 import errno
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import typer
@@ -80,8 +84,47 @@ def main() -> None:
     """Run a command. Bad input is one line on stderr and exit code 2, never a traceback."""
     if sys.stdout is None:  # closed, as by `>&-`
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
+    with _signals() as received:
+        try:
+            code = _run()
+        except Exception:
+            # Libraries that are being loaded turn an interrupt into errors of their own.
+            if not received:
+                raise
+            code = _STOPPED
+    if code == _STOPPED:
+        messages.print("Stopped.")
+    sys.exit(128 + received[0] if received else code)
+
+
+@contextmanager
+def _signals() -> Iterator[list[int]]:
+    """Let SIGTERM end a command as Ctrl-C does, so that it cleans up. Gives what was received."""
+    received: list[int] = []
+
+    def interrupt(number: int, _frame: object) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():  # others may not set handlers
+        yield received
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number, handler in before.items():
+        if handler != signal.SIG_IGN:  # as in the background of a script
+            signal.signal(number, interrupt)
     try:
-        code = app(standalone_mode=False)
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _run() -> int:
+    """Run what the command line says; gives the exit code."""
+    try:
+        code: int = app(standalone_mode=False) or 0
         sys.stdout.flush()
     except BrokenPipeError:  # the reader has enough, as in `quantscope inspect m.onnx | head`
         _write_no_more()
@@ -106,9 +149,7 @@ def main() -> None:
         code = 2
     except (KeyboardInterrupt, typer.Abort):
         code = _STOPPED
-    if code == _STOPPED:
-        messages.print("Stopped.")
-    sys.exit(code)
+    return code
 
 
 def _write_no_more() -> None:

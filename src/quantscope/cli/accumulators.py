@@ -6,6 +6,7 @@ import typer
 from rich.table import Table
 
 from quantscope.cli.console import console, emit_json, progress_bar
+from quantscope.cli.outputs import careful
 from quantscope.plurals import many
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 DEFAULT_IMAGES = 100
 
 
+@careful
 def command(
     model: Annotated[str, typer.Argument(help="A quantized ONNX file, or a bundled model.")],
     data: Annotated[

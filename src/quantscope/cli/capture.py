@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from quantscope.cli.console import emit_json, progress_bar, show, terminal_width
-from quantscope.cli.outputs import Force, check_new
+from quantscope.cli.outputs import Writes, careful
 from quantscope.errors import BadConfigError
 
 if TYPE_CHECKING:
@@ -18,11 +18,14 @@ if TYPE_CHECKING:
 _MOST_IMAGES = 1_000_000
 
 
+@careful
 def command(
     model: Annotated[
         str, typer.Argument(help="An ONNX, .pt2, .pt or .safetensors file, or a bundled model.")
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The .npz file to write.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The .npz file to write."), Writes(".npz")
+    ],
     layer: Annotated[
         list[str] | None,
         typer.Option(
@@ -55,7 +58,6 @@ def command(
         ),
     ] = None,
     batch: Annotated[int | None, typer.Option(help="Images executed at once.")] = None,
-    force: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Keep the values of chosen tensors for chosen images, as integers and as real numbers.
@@ -67,9 +69,6 @@ def command(
     from quantscope.run.capture_file import capture_to_dict, save_capture
 
     rows = _rows(image or ["0"])
-    check_new(output, force=force, sources=[model, data])
-    if output.suffix != ".npz":
-        raise BadConfigError(f"The arrays are an .npz file; {output} has another suffix")
     chosen = load(data).select(rows)
     with progress_bar() as progress:
         result = capture(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from quantscope.cli.console import console, emit_json, progress_bar, show, terminal_width
-from quantscope.cli.outputs import Force, check_new
+from quantscope.cli.outputs import Writes, careful
 from quantscope.plurals import many
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _IMAGES = 1000
 
 
+@careful
 def command(
     model: Annotated[
         str,
@@ -71,9 +72,10 @@ def command(
         ),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option(help="Also write a page with figures, that works offline.")
+        Path | None,
+        typer.Option(help="Also write a page with figures, that works offline."),
+        Writes(".html", ".htm"),
     ] = None,
-    force: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show where a quantized network's error is born and where it is only inherited.
@@ -87,9 +89,6 @@ def command(
     from quantscope.run.compare import compare
     from quantscope.run.compare_with import compare_with
 
-    check_new(html, force=force, sources=[model, float_model, other, other_float, data])
-    if html is not None and html.suffix.lower() not in (".html", ".htm"):
-        raise BadConfigError(f"The page is an .html file; {html} has another suffix")
     if other_float is not None and other is None:
         raise BadConfigError("--with-float is the float model of --with; give that too")
     chosen = load(data)

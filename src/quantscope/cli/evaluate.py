@@ -6,6 +6,7 @@ import typer
 from rich.table import Table
 
 from quantscope.cli.console import console, emit_json, progress_bar
+from quantscope.cli.outputs import careful
 from quantscope.plurals import many
 from quantscope.progress import Progress
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from quantscope.run import Evaluation, Execution, KernelGap, PairedDelta
 
 
+@careful
 def command(
     model: Annotated[
         str, typer.Argument(help="A model file, or resnet8, resnet8-int8, -uint8, -torch.")

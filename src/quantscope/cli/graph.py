@@ -7,15 +7,18 @@ import typer
 
 from quantscope.cli.console import console, emit_json
 from quantscope.cli.models import open_network, open_raw_nodes
-from quantscope.cli.outputs import Force, check_new
+from quantscope.cli.outputs import Writes, careful
 
 _MANY = 150
 
 
+@careful
 def command(
     model: Annotated[str, typer.Argument(help="A model file, or a bundled one: resnet8.")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The file to write: .svg, .png, .dot or .html.")
+        Path,
+        typer.Option("--output", "-o", help="The file to write: .svg, .png, .dot or .html."),
+        Writes(".svg", ".png", ".dot", ".html"),
     ],
     raw: Annotated[
         bool, typer.Option("--raw", help="Every node as the file has it (ONNX).")
@@ -31,7 +34,6 @@ def command(
             "network's own: macs, weight_bytes, live_bytes."
         ),
     ] = None,
-    force: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Draw a network: layers, their weights' scales, and what flows between them.
@@ -40,12 +42,10 @@ def command(
     """
     from quantscope.errors import BadConfigError
     from quantscope.files import write_whole
-    from quantscope.report.graph_render import check_suffix, render
+    from quantscope.report.graph_render import render
     from quantscope.report.network_graph import draw_network, draw_nodes
     from quantscope.report.overlay import make_overlay, read_overlay
 
-    check_suffix(output)
-    check_new(output, force=force, sources=[model, overlay])
     if raw and (overlay or metric):
         raise BadConfigError("--overlay and --metric colour layers; --raw draws nodes")
     if raw:

@@ -6,16 +6,20 @@ from typing import Annotated
 import typer
 
 from quantscope.cli.console import console, emit_json
-from quantscope.cli.outputs import Force, check_new
+from quantscope.cli.outputs import Writes, careful
 
 
+@careful
 def command(
     file: Annotated[Path, typer.Argument(help="The Keras HDF5 file (.h5).")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The ONNX file to write.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The ONNX file to write."), Writes(".onnx")
+    ],
     torch: Annotated[
-        Path | None, typer.Option("--torch", help="Also write the weights as safetensors.")
+        Path | None,
+        typer.Option("--torch", help="Also write the weights as safetensors."),
+        Writes(".safetensors"),
     ] = None,
-    force: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Turn the MLPerf Tiny ResNet8 from Keras into ONNX. Needs no TensorFlow.
@@ -24,7 +28,6 @@ def command(
     """
     from quantscope.zoo import read_keras, write_onnx, write_safetensors
 
-    check_new(output, torch, force=force)
     weights = read_keras(file)
     written = {"onnx": str(output), "onnx_digest": write_onnx(weights, output)}
     if torch:

@@ -11,6 +11,7 @@ from rich.tree import Tree
 
 from quantscope.cli.console import console, emit_json
 from quantscope.cli.models import open_network, open_raw_nodes
+from quantscope.cli.outputs import careful
 
 if TYPE_CHECKING:
     from quantscope.model import Layer, Network, QuantTensor
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from quantscope.report.text_table import Fact, TextTable
 
 
+@careful
 def command(
     model: Annotated[str, typer.Argument(help="A model file, or a bundled one: resnet8.")],
     layer: Annotated[

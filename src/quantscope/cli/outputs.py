@@ -1,38 +1,95 @@
-"""The files that a command writes."""
+"""The files that a command writes: none that is there already, and never one that it reads."""
 
-from collections.abc import Collection
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_args
 
 import typer
 
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")]
 
 
-def check_new(
-    *paths: Path | None, force: bool, sources: Collection[str | Path | None] = ()
-) -> None:
-    """Raise before any long work where a file could not be written, or would be overwritten.
+class Writes:
+    """Marks an option as a file that the command writes, and says which suffixes it may have.
 
-    `sources` are what the command reads; --force does not replace those either.
+    Every other option is taken for something that the command may read.
     """
-    from quantscope.errors import BadConfigError
-    from quantscope.files import check_output
 
-    for path in paths:
-        if path is None:
-            continue
-        check_output(path)
-        if any(_is_same(path, source) for source in sources if source is not None):
-            raise BadConfigError(f"{path} is read by this command; give another name to write to")
-        if path.exists() and not force:
+    def __init__(self, *suffixes: str) -> None:
+        self.suffixes = suffixes
+
+
+def careful(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, which refuses before any work what it could not or should not write.
+
+    One that writes files gets the option --force.
+    """
+    signature = inspect.signature(command)
+    options = {name: get_args(p.annotation) for name, p in signature.parameters.items()}
+    marked = {
+        name: mark for name, parts in options.items() for mark in parts if isinstance(mark, Writes)
+    }
+
+    @functools.wraps(command)
+    def run(*, force: bool = False, **values: Any) -> None:
+        from quantscope.files import check_outputs, note_read, one_command
+
+        with one_command():
+            outputs = {name: values[name] for name in marked if values[name] is not None}
+            for name, path in outputs.items():
+                _check_suffix(path, marked[name], f"--{name.replace('_', '-')}")
+            reads = list(_reads(value for name, value in values.items() if name not in marked))
+            check_outputs(outputs.values(), reads=reads)
+            if not force:
+                _check_new(outputs.values())
+            for path in reads:
+                note_read(path)
+            command(**values)
+
+    if marked:
+        _add_force(run, signature)
+    return run
+
+
+def _add_force(run: Callable[..., None], signature: inspect.Signature) -> None:
+    """Before the last option, which is --json everywhere."""
+    *others, last = signature.parameters.values()
+    force = inspect.Parameter("force", last.kind, default=False, annotation=Force)
+    run.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[*others, force, last]
+    )
+    run.__annotations__ = {**run.__annotations__, "force": Force}
+
+
+def _reads(values: Iterable[Any]) -> Iterator[Path]:
+    """All files that the values of options name, bundled models among them."""
+    from quantscope.zoo import find_model
+
+    for value in values:
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, str | Path):
+                try:
+                    yield find_model(one, must_exist=False)
+                except (OSError, ValueError):  # a text that is no path
+                    continue
+
+
+def _check_suffix(path: Path, mark: Writes, option: str) -> None:
+    from quantscope.errors import BadConfigError
+
+    if path.suffix.lower() not in mark.suffixes and not path.is_dir():  # which is said otherwise
+        *others, last = mark.suffixes
+        known = f"{', '.join(others)} or {last}" if others else last
+        raise BadConfigError(f"{option} writes {known} files; {path} has another suffix")
+
+
+def _check_new(outputs: Iterable[Path]) -> None:
+    from quantscope.errors import BadConfigError
+
+    for path in outputs:
+        if path.exists():
             raise BadConfigError(
                 f"{path} is there already; give another name, or replace it with --force"
             )
-
-
-def _is_same(path: Path, source: str | Path) -> bool:
-    from quantscope.zoo import find_model
-
-    found = find_model(source, must_exist=False)
-    return path.exists() and found.exists() and path.samefile(found)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from quantscope.cli.console import console, emit_json, messages, progress_bar
-from quantscope.cli.outputs import Force, check_new
+from quantscope.cli.outputs import Writes, careful
 
 if TYPE_CHECKING:
     from quantscope.quantize import Agreement, Quantized
@@ -15,6 +15,7 @@ _FRAMEWORKS = {".onnx": "onnxruntime", ".safetensors": "torch"}
 _COMPARED_IMAGES = 200
 
 
+@careful
 def command(
     model: Annotated[
         str,
@@ -23,7 +24,9 @@ def command(
     more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     *,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The file to write: .onnx, or .pt2 with torch.")
+        Path,
+        typer.Option("--output", "-o", help="The file to write: .onnx, or .pt2 with torch."),
+        Writes(".onnx", ".pt2"),
     ],
     framework: Annotated[
         str | None, typer.Option(help="onnxruntime or torch; default: what the file's suffix says.")
@@ -83,9 +86,10 @@ def command(
         list[str] | None, typer.Option(metavar="LAYER ...", help="Layers to leave float.")
     ] = None,
     onnx: Annotated[
-        Path | None, typer.Option("--onnx", help="With torch: also write it as ONNX QDQ.")
+        Path | None,
+        typer.Option("--onnx", help="With torch: also write it as ONNX QDQ."),
+        Writes(".onnx"),
     ] = None,
-    force: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Quantize a float model after training, calibrated on images.
@@ -133,7 +137,6 @@ def command(
     }
     config = PtqConfig(**options)
     _check_suffix(output, config.framework)
-    check_new(output, onnx, force=force)
     images = load_npz(calibration_data, need_labels=False) if calibration_data else None
     with progress_bar() as progress:
         if config.framework == "torch":
@@ -169,9 +172,9 @@ def _framework(path: Path, asked: str | None) -> str:
 def _check_suffix(output: Path, framework: str) -> None:
     from quantscope.errors import BadConfigError
 
-    wrong = {"onnxruntime": (".pt2", ".pt", ".safetensors"), "torch": (".onnx",)}[framework]
-    if output.suffix in wrong:
-        right = ".onnx" if framework == "onnxruntime" else ".pt2 (and ONNX with --onnx FILE)"
+    suffix = {"onnxruntime": ".onnx", "torch": ".pt2"}[framework]
+    if output.suffix.lower() != suffix:
+        right = suffix + (" (and ONNX with --onnx FILE)" if framework == "torch" else "")
         raise BadConfigError(f"{framework} writes {right}; {output} has another suffix")
 
 

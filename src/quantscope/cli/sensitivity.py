@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from quantscope.cli.console import emit_json, messages, progress_bar, show, terminal_width
-from quantscope.cli.outputs import Force, check_new
+from quantscope.cli.outputs import Writes, careful
 from quantscope.plurals import many
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 _IMAGES = 1000
 _BAR = 16
-_FIGURES = (".png", ".svg")
 
 
+@careful
 def command(
     model: Annotated[str, typer.Argument(help="A quantized ONNX file, or a bundled model.")],
     float_model: Annotated[
@@ -66,9 +66,10 @@ def command(
     ] = None,
     batch: Annotated[int | None, typer.Option(help="Images executed at once.")] = None,
     figure: Annotated[
-        Path | None, typer.Option(help="Also draw the ranking, as FILE.png or FILE.svg.")
+        Path | None,
+        typer.Option(help="Also draw the ranking, as FILE.png or FILE.svg."),
+        Writes(".png", ".svg"),
     ] = None,
-    force: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Rank the layers by what their quantization costs the whole network.
@@ -80,9 +81,6 @@ def command(
     from quantscope.data import load
     from quantscope.study.sensitivity import sensitivity
 
-    if figure is not None:
-        _check_figure(figure)
-        check_new(figure, force=force, sources=[model, float_model, data])
     chosen = load(data)
     chosen = chosen.take(min(_IMAGES, len(chosen)) if images is None else images)
     with progress_bar() as progress:
@@ -197,13 +195,6 @@ def _agreement(base: "Base", scores: str) -> str:
     if base.logit_sqnr_db is None:
         return f"{scores} that are not finite"
     return f"SQNR of the {scores} {base.logit_sqnr_db:.1f} dB"
-
-
-def _check_figure(path: Path) -> None:
-    from quantscope.errors import BadConfigError
-
-    if path.suffix.lower() not in _FIGURES:
-        raise BadConfigError(f"A figure is a .png or .svg file, not {path.name!r}")
 
 
 def _draw(result: "Sensitivity", path: Path) -> None:

@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from quantscope.cli.console import console, emit_json, messages, progress_bar
+from quantscope.cli.outputs import careful
 from quantscope.errors import BadConfigError
 from quantscope.plurals import many
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from quantscope.study import Plan, StudyResult, StudyRow
 
 
+@careful
 def command(
     out: Annotated[Path, typer.Option(help="The folder for rows, results and the report.")],
     file: Annotated[

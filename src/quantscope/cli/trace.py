@@ -5,9 +5,11 @@ from typing import Annotated
 import typer
 
 from quantscope.cli.console import emit_json
+from quantscope.cli.outputs import careful
 from quantscope.errors import BadConfigError
 
 
+@careful
 def command(
     model: Annotated[str, typer.Argument(help="A quantized ONNX file, or a bundled model.")],
     layer: Annotated[str, typer.Option(help="The layer; quantscope inspect lists them.")],

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from quantscope.cli.console import emit_json, messages, progress_bar, show, terminal_width
-from quantscope.cli.outputs import Force, check_new
+from quantscope.cli.outputs import Writes, careful
 
 if TYPE_CHECKING:
     from quantscope.edit import AnyApplied, AnyEditor, Edit, Recipe
     from quantscope.report.whatif_text import Skipped
 
 
+@careful
 def command(
     model: Annotated[
         str,
@@ -74,14 +75,16 @@ def command(
         bool, typer.Option("--sqnr/--no-sqnr", help="Also the SQNR of all tensors downstream.")
     ] = True,
     save_recipe: Annotated[
-        Path | None, typer.Option(help="Write the edits and their effect as a recipe, FILE.json.")
+        Path | None,
+        typer.Option(help="Write the edits and their effect as a recipe, FILE.json."),
+        Writes(".json"),
     ] = None,
     note: Annotated[str, typer.Option(help="What the saved recipe shall say.")] = "",
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Write the edited model: FILE.onnx, or FILE.pt2."),
+        typer.Option("--output", "-o", help="Write the edited model: FILE.onnx, or FILE.pt2."),
+        Writes(".onnx", ".pt2"),
     ] = None,
-    force: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Change parameters of a quantized model and see what that does to its answers.
@@ -97,6 +100,7 @@ def command(
     from quantscope.data import load
     from quantscope.edit import Recipe, describe
     from quantscope.errors import BadConfigError
+    from quantscope.files import check_outputs
     from quantscope.report.whatif_text import effect_lines
     from quantscope.run.whatif import WhatIf
 
@@ -104,8 +108,6 @@ def command(
     edits = _edits(set_, range_, off, on)
     if opened is None and not edits:
         raise BadConfigError("Nothing is to be changed; give --set, --range, --off or --recipe")
-    _check_suffixes(output, save_recipe)
-    check_new(output, save_recipe, force=force)
     chosen = load(data)
     if images is not None:
         chosen = chosen.take(images)
@@ -120,7 +122,7 @@ def command(
     )
     _check_kind(output, what_if.editor)
     applied, skipped = _applied(opened, edits, what_if.editor, other_model=other_model)
-    _check_not_a_source(applied, output, save_recipe)
+    check_outputs(filter(None, [output, save_recipe]), reads=applied.sources)
     with progress_bar() as progress:
         effect = what_if.effect_of(applied, progress=progress)
         downstream = None
@@ -199,17 +201,6 @@ def _applied(
     return (editor.apply([*applied.edits, *edits]) if edits else applied), skipped
 
 
-def _check_suffixes(output: Path | None, save_recipe: Path | None) -> None:
-    from quantscope.errors import BadConfigError
-
-    if output is not None and output.suffix not in (".onnx", ".pt2"):
-        raise BadConfigError(
-            f"An edited model is an .onnx file, or a .pt2 file; {output} has another suffix"
-        )
-    if save_recipe is not None and save_recipe.suffix != ".json":
-        raise BadConfigError(f"A recipe is a .json file; {save_recipe} has another suffix")
-
-
 def _check_kind(output: Path | None, editor: "AnyEditor") -> None:
     from quantscope.errors import BadConfigError
 
@@ -218,14 +209,3 @@ def _check_kind(output: Path | None, editor: "AnyEditor") -> None:
             f"Edited, {editor.file.path.name} is a {editor.suffix} file again; {output} has "
             f"another suffix"
         )
-
-
-def _check_not_a_source(applied: "AnyApplied", *outputs: Path | None) -> None:
-    from quantscope.errors import BadConfigError
-
-    sources = {source.resolve() for source in applied.sources}
-    for path in outputs:
-        if path is not None and path.resolve() in sources:
-            raise BadConfigError(
-                f"{path} is a model that these edits are for; give another name to write to"
-            )

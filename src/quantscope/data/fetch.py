@@ -1,5 +1,6 @@
 """Bringing the full set into the cache, from wherever it can be had."""
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -53,6 +54,8 @@ def fetch_edition(
 ) -> Path:
     """`fetch`, for any edition and any archive."""
     part = cache / f"{archive.md5}.tar.gz.part"
+    if source is not None:
+        _refuse_own(source, cache, part)
     with writing_into(cache):
         cache.mkdir(parents=True, exist_ok=True)
         with locked(cache):
@@ -67,6 +70,17 @@ def fetch_edition(
                 install(*halves, cache=cache)
             part.unlink(missing_ok=True)
     return cache / FOLDER
+
+
+def _refuse_own(source: Path, cache: Path, part: Path) -> None:
+    """A source in a place that a fetch cleans up or replaces would be gone afterwards."""
+    place = Path(os.path.realpath(source))
+    home = Path(os.path.realpath(cache))
+    inside = place.relative_to(home).parts if place.is_relative_to(home) else ()
+    if inside and (inside[0] in (FOLDER, part.name) or inside[0].startswith(f".{FOLDER}-")):
+        raise BadDataError(
+            f"{source} is in a place that fetching replaces; move it out of {cache} first"
+        )
 
 
 def _read_from_network(

@@ -14,8 +14,8 @@ import onnx
 from quantscope import __version__
 from quantscope.edit.edits import Edit
 from quantscope.edit.edits_json import edit_to_dict
-from quantscope.errors import BadConfigError, BadModelError
-from quantscope.files import check_output, write_whole
+from quantscope.errors import BadModelError
+from quantscope.files import check_outputs, write_whole
 from quantscope.model import QuantParams
 from quantscope.model.network import PROVENANCE_KEY, Role
 from quantscope.model.onnx_checks import check_model
@@ -85,11 +85,7 @@ class Applied:
 
 def check_target(path: Path, sources: Sequence[Path]) -> None:
     """A place for an edited model: its folder is there, and it is none of `sources`."""
-    if path.resolve() in {source.resolve() for source in sources}:
-        raise BadConfigError(
-            f"{path} is the model that these edits are for; give another name to write to"
-        )
-    check_output(path)
+    check_outputs([path], reads=sources)
 
 
 def set_provenance(

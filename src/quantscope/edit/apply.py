@@ -101,7 +101,11 @@ class Editor:
             warnings=tuple(warnings_of(outcome, self.clips)),
             notes=tuple(notes),
             lifted=self.lifted,
-            sources=tuple(p for p in (self.file.path, self.float_path) if p is not None),
+            sources=tuple(
+                path
+                for path in (self.file.path, *self.file.external_files, self.float_path)
+                if path is not None
+            ),
         )
 
     def _paired(self, *, must: bool) -> Pairing | None:

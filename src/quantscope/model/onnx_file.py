@@ -13,6 +13,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from quantscope.errors import BadModelError
+from quantscope.files import note_read
 from quantscope.model.onnx_checks import check_model
 from quantscope.model.onnx_tensors import Dim, Shape, element_type, locate_tensors, shape_of
 from quantscope.model.wire import WireError, has_bad_text, without_weights
@@ -111,6 +112,8 @@ def load_onnx(path: Path | str) -> OnnxFile:
     ):
         proto = _parse(path, content)
     external_files = locate_tensors(path, proto)
+    for part in (path, *external_files):
+        note_read(part)
     check_model(path, proto)
     graph = proto.graph
     constants = {tensor.name for tensor in graph.initializer}

@@ -16,7 +16,7 @@ from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from quantscope.data import ImageSet
 from quantscope.errors import BadConfigError, BadModelError
-from quantscope.files import check_output, write_whole
+from quantscope.files import check_outputs, write_whole
 from quantscope.model.onnx_file import OnnxFile, load_onnx
 from quantscope.progress import Progress, silent
 from quantscope.quantize.calibration import METHODS, Ranges, tensor_ranges
@@ -56,7 +56,7 @@ def quantize_onnx(
     """
     if config.framework != "onnxruntime":
         raise BadConfigError(f"An ONNX model is quantized with onnxruntime, not {config.framework}")
-    refuse_overwriting(float_path, output)
+    check_outputs([output], reads=[float_path])
     file = load_onnx(float_path)
     if file.format != "float":
         raise BadModelError(
@@ -95,16 +95,6 @@ def quantize_onnx(
         provenance=provenance,
         warnings=warnings,
     )
-
-
-def refuse_overwriting(source: Path, *outputs: Path) -> None:
-    """Raise now if an output cannot be written, or is the model to be read or another output."""
-    taken = {source.resolve(): "the float model itself"}
-    for output in outputs:
-        if other := taken.get(output.resolve()):
-            raise BadConfigError(f"{output} is {other}; give another name to write to")
-        taken[output.resolve()] = "another output already"
-        check_output(output)
 
 
 def pre_process(file: OnnxFile, output: Path) -> None:

@@ -13,12 +13,11 @@ import numpy as np
 
 from quantscope.data import ImageSet
 from quantscope.errors import TORCH_INSTALL, BadConfigError, BadDataError, MissingExtraError
-from quantscope.files import write_whole
+from quantscope.files import check_outputs, write_whole
 from quantscope.progress import Progress, silent
 from quantscope.quantize.config import PtqConfig
 from quantscope.quantize.images import MAX_BATCH, choose_images
 from quantscope.quantize.layers import check_layers
-from quantscope.quantize.onnx_backend import refuse_overwriting
 from quantscope.quantize.result import (
     PROVENANCE_KEY,
     Quantized,
@@ -53,7 +52,7 @@ def quantize_torch(
     """
     if config.framework != "torch":
         raise BadConfigError(f"ResNet8's weights are quantized with torch, not {config.framework}")
-    refuse_overwriting(float_path, output, *filter(None, [onnx_output]))
+    check_outputs(filter(None, [output, onnx_output]), reads=[float_path])
     weights = read_safetensors(float_path)
     images = choose_images(config, calibration)
     found = tuple(images.images.shape[1:])

@@ -5,7 +5,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -35,11 +34,6 @@ def render(drawing: Drawing, suffix: str) -> bytes:
     if suffix == ".html":
         return to_html(drawing, to_svg(drawing).decode()).encode()
     raise BadConfigError(_unknown(suffix))
-
-
-def check_suffix(path: Path) -> None:
-    if path.suffix.lower() not in SUFFIXES:
-        raise BadConfigError(f"{_unknown(path.suffix)}: {path.name}")
 
 
 def to_svg(drawing: Drawing) -> bytes:

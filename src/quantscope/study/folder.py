@@ -11,7 +11,7 @@ from typing import Any
 
 from quantscope.data.lock import locked
 from quantscope.errors import BadDataError, QuantscopeError
-from quantscope.files import write_whole
+from quantscope.files import TEMPORARY, write_whole
 
 Row = dict[str, Any]
 MANIFEST = "study.json"
@@ -94,7 +94,7 @@ def _remove_leftovers(folder: StudyFolder) -> None:
     """What a killed study was in the middle of writing."""
     shutil.rmtree(folder.scratch, ignore_errors=True)
     for part in (folder.path, folder.path / "rows", folder.path / "figures"):
-        for leftover in part.glob(".*.*.*"):
+        for leftover in part.glob(f"{TEMPORARY}*"):
             leftover.unlink(missing_ok=True)
 
 
