@@ -277,7 +277,7 @@ def test_bad_inputs_are_one_line_each(weights_file: Path, tmp_path: Path) -> Non
         f"{weights_file} is a file that is read; give another name to write to"
     )
     assert refusal(weights_file, output, config(), onnx_output=output) == (
-        f"{output} is another output already; give another name to write to"
+        f"{output} would be written twice; give each output its own name"
     )
     assert refusal(weights_file, output, PtqConfig()) == (
         "ResNet8's weights are quantized with torch, not onnxruntime"
