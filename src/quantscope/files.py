@@ -26,7 +26,6 @@ TEMPORARY = ".quantscope-"
 _Place = tuple[int, int, str]
 """A folder's device and inode, and a name in it that does not tell upper from lower case."""
 
-
 _reads: ContextVar[list[os.stat_result] | None] = ContextVar("reads", default=None)
 """What was read since a command began; None where none did, as in a notebook."""
 
@@ -148,9 +147,13 @@ def _remove_leftovers(folder: Path, prefix: str) -> None:
     if fcntl is None:
         return
     for leftover in folder.glob(f"{prefix}*"):
-        with suppress(OSError), leftover.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            leftover.unlink()
+        with suppress(OSError):
+            handle = os.open(leftover, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would keep us waiting
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                leftover.unlink()
+            finally:
+                os.close(handle)
 
 
 def _refuse_source(path: Path, reads: Iterable[os.stat_result]) -> None:

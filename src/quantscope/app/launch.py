@@ -4,11 +4,12 @@ import ctypes
 import socket
 import sys
 import webbrowser
-from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources import as_file, files
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Thread, Timer
+from threading import Event, Thread, Timer
 from typing import TYPE_CHECKING
 
 from quantscope.app.opened import DEFAULT_MODEL
@@ -58,8 +59,8 @@ def launch(
     from quantscope.app.doors import Keys, doors_of_marimo
 
     keys = Keys()
-    Thread(target=_warm_up, args=(session,), daemon=True).start()
     with (
+        _warming_up(session),
         as_file(files("quantscope.app") / "playground.py") as original,
         doors_of_marimo(keys, host, ready=lambda: _welcome(keys, host, chosen, browser=browser)),
     ):
@@ -71,7 +72,8 @@ def launch(
                 *("--token", "--token-password", keys.token, "--headless"),
                 *([] if edit else ["--session-ttl", "30"]),
                 *("--", *wanted),
-            ]
+            ],
+            standalone_mode=False,  # signals are answered to by the command line
         )
 
 
@@ -115,11 +117,28 @@ def _use_one_heap() -> None:
         libc.mallopt(_M_ARENA_MAX, 1)
 
 
-def _warm_up(session: Session) -> None:
-    """While the browser starts: the page finds its modules loaded and the first numbers there."""
-    import quantscope.app.page  # noqa: F401
+@contextmanager
+def _warming_up(session: Session) -> Iterator[None]:
+    """Work while the browser starts: its page finds modules loaded and the first numbers there.
 
-    deque(session.measure(session.quick), maxlen=0)
+    Python must not end while a thread is inside onnxruntime, which would abort the process.
+    """
+    ended = Event()
+
+    def warm_up() -> None:
+        import quantscope.app.page  # noqa: F401
+
+        for _ in session.measure(session.quick):
+            if ended.is_set():
+                return
+
+    thread = Thread(target=warm_up, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def free_port(host: str) -> int:
