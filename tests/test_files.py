@@ -1,6 +1,8 @@
 """Writing files: whole, synced, and never over what is read."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,6 +58,41 @@ def test_a_result_has_the_usual_permissions(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert (tmp_path / "a.txt").stat().st_mode & 0o777 == 0o640
+
+
+def test_what_is_replaced_keeps_its_permissions(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("private")
+    path.chmod(0o600)
+    write_whole(path, b"private too")
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_processes_that_write_one_file_at_once_all_succeed(tmp_path: Path) -> None:
+    """Each looks for leftovers of others, and finds files that are being written."""
+    script = (
+        "import sys; from pathlib import Path; from quantscope.files import write_whole\n"
+        "for _ in range(300): write_whole(Path(sys.argv[1]), b'content')"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "a.txt")]
+    writers = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    assert [(each.communicate()[1], each.returncode) for each in writers] == [("", 0)] * 3
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_folder_that_cannot_be_synced_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = os.fsync
+
+    def refuse_folders(handle: int) -> None:
+        if Path(f"/proc/self/fd/{handle}").readlink() == tmp_path:
+            raise OSError(22, "Invalid argument")
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", refuse_folders)
+    write_whole(tmp_path / "a.txt", b"content")
+    assert (tmp_path / "a.txt").read_bytes() == b"content"
 
 
 def test_what_was_read_in_a_command_is_not_written_in_it(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 SECONDS = 240
 """A loaded machine starts late, but starts."""
 
-_ADDRESS = re.compile(r"(http://[^/\s]+)/\?access_token=(\S+)")
+_ADDRESS = re.compile(r"(http://[^/\s]+/[^/\s]+)/\?access_token=(\S+)")
 
 
 class Served(NamedTuple):
@@ -78,7 +78,7 @@ def _answering(server: subprocess.Popen[bytes], log: Path) -> Served:
         found = _ADDRESS.search(log.read_text(encoding="utf-8"))
         try:
             if found:
-                with urllib.request.urlopen(found[1], timeout=5):
+                with urllib.request.urlopen(f"{found[1]}/", timeout=5):
                     return Served(found[1], found[2], server.pid)
         except OSError:
             pass

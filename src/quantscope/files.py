@@ -2,12 +2,14 @@
 
 import hashlib
 import os
+import re
 import shlex
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from quantscope.errors import BadConfigError, QuantscopeError
@@ -26,8 +28,19 @@ TEMPORARY = ".quantscope-"
 _Place = tuple[int, int, str]
 """A folder's device and inode, and a name in it that does not tell upper from lower case."""
 
-_reads: ContextVar[list[os.stat_result] | None] = ContextVar("reads", default=None)
-"""What was read since a command began; None where none did, as in a notebook."""
+_TEMPORARY = re.compile(re.escape(TEMPORARY) + r"[0-9a-f]{8}-\w{8}(\.[^.]*)?")
+
+
+@dataclass
+class Command:
+    """What a command has read so far, and which of its outputs must not replace anything."""
+
+    reads: list[tuple[Path, os.stat_result]] = field(default_factory=list)
+    new: frozenset[Path] = frozenset()
+
+
+_command: ContextVar[Command | None] = ContextVar("command", default=None)
+"""The command that runs; None where there is none, as in a notebook."""
 
 
 def as_argument(path: Path) -> str:
@@ -37,20 +50,36 @@ def as_argument(path: Path) -> str:
 
 
 @contextmanager
-def one_command() -> Iterator[None]:
+def one_command() -> Iterator[Command]:
     """Begin a command: until the block ends, no file is written that was read before in it."""
-    begun = _reads.set([])
+    command = Command()
+    begun = _command.set(command)
     try:
-        yield
+        yield command
     finally:
-        _reads.reset(begun)
+        _command.reset(begun)
 
 
 def note_read(path: Path) -> None:
     """Say that a file is read, so that the command does not write over it."""
-    reads = _reads.get()
-    if reads is not None and (found := _status(path)) is not None:
-        reads.append(found)
+    command = _command.get()
+    if command is not None and (found := _status(path)) is not None:
+        command.reads.append((path, found))
+
+
+def refuse_source(path: Path) -> None:
+    """Raise if `path` is a file that the command reads."""
+    command = _command.get()
+    _refuse_any(path, [status for _, status in command.reads] if command else ())
+
+
+def refuse_to_remove(folder: Path) -> None:
+    """Raise if a file that the command reads lies in a folder that is to be removed."""
+    command = _command.get()
+    place = Path(os.path.realpath(folder))
+    for path, _ in command.reads if command else ():
+        if Path(os.path.realpath(path)).is_relative_to(place):
+            raise BadConfigError(f"{path} is in a folder that is emptied; move it elsewhere")
 
 
 def check_outputs(outputs: Iterable[Path], *, reads: Iterable[Path] = ()) -> None:
@@ -63,7 +92,7 @@ def check_outputs(outputs: Iterable[Path], *, reads: Iterable[Path] = ()) -> Non
     places: set[_Place] = set()
     for path in outputs:
         check_output(path)
-        _refuse_source(path, found)
+        _refuse_any(path, found)
         if (place := _place(path)) in places:
             raise BadConfigError(f"{path} would be written twice; give each output its own name")
         places.add(place)
@@ -96,26 +125,20 @@ def check_output(path: Path) -> None:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` that becomes it when the block ends without an error."""
+    """Give a temporary path that becomes `path` when the block ends without an error."""
     check_output(path)
-    _refuse_source(path, _reads.get() or ())
-    prefix = f"{TEMPORARY}{hashlib.sha256(os.fsencode(path.name)).hexdigest()[:8]}-"
-    _remove_leftovers(path.parent, prefix)
+    refuse_source(path)
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=path.suffix)
+        temporary, handle = _make_temporary(path)
     except OSError as error:
         raise QuantscopeError(f"Cannot write {path}: {error.strerror}") from None
-    temporary = Path(name)
     try:
-        if fcntl is not None:
-            fcntl.flock(handle, fcntl.LOCK_EX)
         yield temporary
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)  # mkstemp's files are private; a result is not
+        temporary.chmod(_mode(path))
         _sync(temporary)
-        temporary.replace(path)
-        _sync(path.parent)
+        _move(temporary, path)
+        with suppress(OSError):  # it is written; some file systems cannot sync a folder
+            _sync(path.parent)
     except OSError as error:
         raise QuantscopeError(f"Cannot write {path}: {error.strerror or error}") from None
     finally:
@@ -128,10 +151,70 @@ def write_whole(path: Path, content: bytes) -> None:
         temporary.write_bytes(content)
 
 
+def remove_leftovers(folder: Path, prefix: str = TEMPORARY) -> None:
+    """Remove what processes that were killed left of the files that they wrote here.
+
+    A process that lives holds a lock on its own.
+    """
+    if fcntl is None:
+        return
+    for leftover in folder.glob(f"{prefix}*"):
+        if _TEMPORARY.fullmatch(leftover.name) and not leftover.is_symlink():
+            with suppress(OSError):
+                handle = os.open(leftover, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would wait
+                try:
+                    _lock(handle, wait=False)
+                    leftover.unlink()
+                finally:
+                    os.close(handle)
+
+
+def _make_temporary(path: Path) -> tuple[Path, int]:
+    """Make a file beside `path` and lock it; the lock lasts until the handle is closed."""
+    prefix = f"{TEMPORARY}{hashlib.sha256(os.fsencode(path.name)).hexdigest()[:8]}-"
+    remove_leftovers(path.parent, prefix)
+    while True:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=path.suffix)
+        with suppress(OSError):  # some file systems have no locks
+            _lock(handle, wait=True)
+        # Another process may have removed it before it was locked.
+        if os.fstat(handle).st_nlink:
+            return Path(name), handle
+        os.close(handle)
+
+
+def _lock(handle: int, *, wait: bool) -> None:
+    if fcntl is not None:
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _mode(path: Path) -> int:
+    """Give the permissions of the file that is replaced, or those of any new file."""
+    if (status := _status(path)) is not None:
+        return stat.S_IMODE(status.st_mode)
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
+
+
+def _move(temporary: Path, path: Path) -> None:
+    """Give the file its name. One that must be new does not replace what came in the meantime."""
+    command = _command.get()
+    if command is None or path not in command.new:
+        temporary.replace(path)
+        return
+    try:
+        path.hardlink_to(temporary)
+    except FileExistsError:
+        raise BadConfigError(
+            f"{path} appeared while it was made; give another name, or replace it with --force"
+        ) from None
+    except OSError:  # a file system without hard links
+        temporary.replace(path)
+
+
 def _sync(path: Path) -> None:
     """Wait until a file, or the names in a folder, have reached the disk."""
-    if path.is_dir() and os.name == "nt":  # Windows opens no folders
-        return
     handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(handle)
@@ -139,31 +222,14 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _remove_leftovers(folder: Path, prefix: str) -> None:
-    """Remove what processes that were killed left on their way to this file.
-
-    A process that lives holds a lock on its own.
-    """
-    if fcntl is None:
-        return
-    for leftover in folder.glob(f"{prefix}*"):
-        with suppress(OSError):
-            handle = os.open(leftover, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would keep us waiting
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                leftover.unlink()
-            finally:
-                os.close(handle)
-
-
-def _refuse_source(path: Path, reads: Iterable[os.stat_result]) -> None:
+def _refuse_any(path: Path, reads: Iterable[os.stat_result]) -> None:
     status = _status(path)
     if status is not None and any(os.path.samestat(status, read) for read in reads):
         raise BadConfigError(f"{path} is a file that is read; give another name to write to")
 
 
 def _status(path: Path) -> os.stat_result | None:
-    """None where nothing can be there, as under a name that is too long."""
+    """Look at a file; None where nothing can be there, as under a name that is too long."""
     try:
         return path.stat()
     except (OSError, ValueError):

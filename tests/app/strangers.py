@@ -29,6 +29,7 @@ def ask(address: str, path: str = "/", *, method: str = "GET", **headers: str) -
     port = urlsplit(address).port
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     sent = {key.replace("_", "-"): value for key, value in headers.items()}
+    path = urlsplit(address).path + path
     connection.putrequest(method, path, skip_host="host" in sent, skip_accept_encoding=True)
     for key, value in sent.items():
         connection.putheader(key, value)
@@ -67,11 +68,16 @@ def pages_open(address: str) -> int:
 
 
 @contextmanager
-def foreign_page(html: str) -> Iterator[int]:
-    """Another server of this machine, whose every page is `html`; gives its port."""
+def foreign_page(html: str, seen: list[tuple[str, str | None]] | None = None) -> Iterator[int]:
+    """Another server of this machine, whose every page is `html`; gives its port.
+
+    `seen` gets the path and the cookie of every request.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            if seen is not None and self.path != "/favicon.ico":
+                seen.append((self.path, self.headers["Cookie"]))
             self.send_response(200)
             self.send_header("Content-Type", "text/html")
             self.end_headers()

@@ -1,10 +1,13 @@
 """Nobody but the person who started it gets into the page, whatever they try."""
 
 import asyncio
+import os
+import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from playing import SERVED, let_in, playing, settled
@@ -44,7 +47,7 @@ def editor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
 def test_without_the_token_there_is_only_the_form_for_it(door: str) -> None:
     page = ask(door, "/?model=resnet8-uint8")
     assert page.status == 303
-    assert page.headers["location"].startswith("/auth/login?")
+    assert page.headers["location"].startswith(f"{urlsplit(door).path}/auth/login?")
     assert "Access Token" in ask(door, "/auth/login").text
     assert {ask(door, path).status for path in SECRET_PATHS} == {401}
     assert socket_status(door, SESSION) == 401
@@ -56,7 +59,7 @@ def test_old_and_wrong_tokens_open_nothing(door: str, editor: tuple[str, Path]) 
     for path in (f"/?access_token={SERVED[editor[0]].token}", "/?access_token=", "/?ticket="):
         assert ask(door, path).status == 303
     # A cookie has the server's port in its name; this one is of another server at the same port.
-    forged = f"session_{door.rpartition(':')[2]}={old.partition('=')[2]}"
+    forged = f"{cookie_of(door).partition('=')[0]}={old.partition('=')[2]}"
     assert ask(door, "/health", cookie=forged).status == 401
     assert socket_status(door, SESSION, Cookie=forged) == 401
     assert socket_status(door, f"{SESSION}&access_token={SERVED[editor[0]].token}") == 401
@@ -64,9 +67,10 @@ def test_old_and_wrong_tokens_open_nothing(door: str, editor: tuple[str, Path]) 
 
 def test_the_token_opens_the_page_and_leaves_its_address(door: str) -> None:
     entered = ask(door, f"/?access_token={SERVED[door].token}&layer=stem")
-    assert (entered.status, entered.headers["location"]) == (303, "/?layer=stem")
-    words = entered.headers["set-cookie"].lower().split("; ")
-    assert {"httponly", "samesite=strict"} <= set(words)
+    path = urlsplit(door).path
+    assert (entered.status, entered.headers["location"]) == (303, f"{path}/?layer=stem")
+    words = entered.headers["set-cookie"].split("; ")
+    assert {"httponly", "samesite=strict", f"path={path}"} <= set(words)
     assert SERVED[door].token not in entered.headers["set-cookie"]
     assert ask(door, "/health", cookie=cookie_of(door)).status == 200
 
@@ -80,7 +84,7 @@ def test_other_names_are_not_served(door: str, host: str) -> None:
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "[::1]"])
 def test_its_own_names_are_served(door: str, name: str) -> None:
-    port = door.rpartition(":")[2]
+    port = urlsplit(door).port
     for host in (name, f"{name}:{port}", f"{name}:9000"):  # 9000: through a tunnel
         assert ask(door, "/health", host=host, cookie=cookie_of(door)).status == 200
 
@@ -136,8 +140,6 @@ const door = %(door)r;
 const tries = {
   session: () => socket("/ws?session_id=s_evil&model=resnet8-uint8&data=/dev/zero"),
   terminal: () => socket("/terminal/ws", "touch %(mark)s\\n"),
-  post: () => fetch(door + "/api/kernel/run", {method: "POST", mode: "no-cors",
-    credentials: "include", body: "{}"}).then((r) => r.type),
   events: () => new Promise((done) => {
     const path = "/sse?session_id=s_evil&model=resnet8-uint8";
     const source = new EventSource(door + path, {withCredentials: true});
@@ -202,11 +204,52 @@ def test_a_page_elsewhere_can_do_nothing(
     assert not mark.exists()
 
 
+def test_the_cookie_is_not_sent_to_other_ports(victim: BrowserContext, door: str) -> None:
+    """Another user of the machine may listen there, and cookies know no ports."""
+    path, seen = urlsplit(door).path, []
+    with foreign_page("<title>foreign</title>", seen) as port:
+        page = victim.new_page()
+        page.goto(f"http://127.0.0.1:{port}/")
+        page.evaluate("fetch('/again', {credentials: 'include'})")
+        assert seen == [("/", None), ("/again", None)]
+        page.goto(f"http://127.0.0.1:{port}{path}/")  # as nobody can guess
+        assert seen[-1][1] is not None
+        page.close()
+
+
+def test_without_the_path_there_is_nothing(door: str) -> None:
+    bare = f"http://{urlsplit(door).netloc}"
+    for path in ("/", "/auth/login", "/manifest.json", "/health"):
+        assert ask(bare, path, cookie=cookie_of(door)).status == 404
+        answer = ask(bare, path)
+        assert (answer.status, answer.text) == (
+            401,
+            "Open the address that quantscope printed when it was started; it has the token.",
+        )
+
+
+def test_a_ticket_is_for_the_user_who_started_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everybody can read it in the browser's command line, and may come first."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        client = socket.create_connection(server.getsockname())
+        scope = {"client": client.getsockname(), "server": server.getsockname()}
+        keys = Keys()
+        query = {"ticket": [keys.ticket]}
+        own = os.getuid()
+        if Path("/proc/net/tcp").exists():
+            monkeypatch.setattr(os, "getuid", lambda: own + 1)
+            assert not keys.fit(query, scope)
+            monkeypatch.undo()
+        assert keys.fit(query, scope)
+        assert not keys.fit(query, scope)
+        client.close()
+
+
 def test_a_name_that_is_pointed_here_shows_nothing(victim: BrowserContext, door: str) -> None:
     page = victim.new_page()
-    port = door.rpartition(":")[2]
-    way_in = f"http://{NAME}:{port}/?access_token={SERVED[door].token}"
-    for address in (way_in, f"http://{NAME}:{port}/?model=resnet8-uint8"):
+    elsewhere = door.replace("127.0.0.1", NAME)
+    way_in = f"{elsewhere}/?access_token={SERVED[door].token}"
+    for address in (way_in, f"{elsewhere}/?model=resnet8-uint8"):
         page.goto(address)
         expect(page.locator("body")).to_have_text("Invalid host header")
 
@@ -215,7 +258,8 @@ def test_the_terminal_is_the_owner_s(editor: tuple[str, Path]) -> None:
     """What the others are refused does work, so the tests above can fail."""
     address, folder = editor
     mark = folder / "mine"
-    headers = {"Cookie": cookie_of(address), "Origin": address}
+    place = urlsplit(address)
+    headers = {"Cookie": cookie_of(address), "Origin": f"http://{place.netloc}"}
     with connect(
         address.replace("http", "ws") + TERMINAL,
         origin=None,

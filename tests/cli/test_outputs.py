@@ -17,12 +17,16 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
+import quantscope
 from in_process import refused, run
 from quantscope.cli import app
 from quantscope.cli.outputs import Writes
 from quantscope.errors import BadConfigError
 from quantscope.files import TEMPORARY
+from quantscope.report import graph_render
+from quantscope.report.drawing import Drawing
 
+PACKAGE = Path(quantscope.__file__).parent
 FEW = ["--images", "2"]
 COMMANDS = {
     "graph": ["graph", "resnet8-int8", "-o", "OUT.svg"],
@@ -146,18 +150,54 @@ def test_what_a_command_reads_it_does_not_write_over(
     assert {path.name for path in folder.iterdir()} <= {source.name, target.name}
 
 
-@pytest.mark.parametrize("second", ["x.ONNX", "../files/x.onnx"])
-def test_nothing_is_written_twice_to_one_place(second: str, tmp_path: Path) -> None:
-    folder = tmp_path / "files"
-    folder.mkdir()
+def test_two_outputs_of_a_command_have_different_suffixes(tmp_path: Path) -> None:
+    """So they cannot be one file; what they would be called is refused before it is written."""
     for words in (
-        ("quantize", "resnet8-torch", "-o", folder / "x.pt2", "--onnx", folder / "x.pt2"),
-        ("import-keras", "k.h5", "-o", folder / "x.onnx", "--torch", folder / "x.onnx"),
+        ("quantize", "resnet8-torch", "-o", tmp_path / "x.pt2", "--onnx", tmp_path / "x.pt2"),
+        ("import-keras", "k.h5", "-o", tmp_path / "x.onnx", "--torch", tmp_path / "x.onnx"),
+        ("whatif", "resnet8-int8", "--off", "stem", "--save-recipe", tmp_path / "x.onnx"),
     ):
         assert "has another suffix" in refused(*words)
-    program = ["whatif", "resnet8-int8", "--off", "stem", "-o", folder / "x.onnx"]
-    assert "has another suffix" in refused(*program, "--save-recipe", folder / second)
-    assert list(folder.iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sensitivity", "resnet8-int8", "--figure", "data/bundled/cifar10-test-sample.png"),
+        ("graph", "resnet8-int8", "-o", "report/new.svg"),
+        ("quantize", "resnet8", "-o", "zoo/bundled/resnet8-int8.onnx"),
+    ],
+)
+def test_quantscope_itself_is_not_written_to(words: tuple[str, ...]) -> None:
+    *others, name = words
+    path = PACKAGE / name
+    before = path.read_bytes() if path.exists() else None
+    assert refused(*others, path, "--force") == (
+        f"quantscope: {path} is part of quantscope itself; write somewhere else\n"
+    )
+    assert (path.read_bytes() if path.exists() else None) == before
+
+
+def test_a_file_that_appears_while_its_content_is_made_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.svg"
+    render = graph_render.render
+
+    def slowly(drawing: Drawing, suffix: str) -> bytes:
+        path.write_text("somebody's own")
+        return render(drawing, suffix)
+
+    monkeypatch.setattr(graph_render, "render", slowly)
+    assert refused("graph", "resnet8-int8", "-o", path) == (
+        f"quantscope: {path} appeared while it was made; give another name, or replace it with "
+        "--force\n"
+    )
+    assert path.read_text() == "somebody's own"
+    assert list(tmp_path.iterdir()) == [path]
+    assert run("graph", "resnet8-int8", "-o", path, "--force").returncode == 0
+    assert path.read_bytes().startswith(b"<?xml")
 
 
 def test_data_beside_a_model_is_read_too(tmp_path: Path, random_resnet8: Path) -> None:
@@ -218,7 +258,7 @@ def test_a_name_that_no_file_can_have_is_one_line(tmp_path: Path) -> None:
     assert text.endswith("File name too long\n")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_a_command_and_leaves_nothing(number: int, tmp_path: Path) -> None:
     images = tmp_path / "images.npz"
     rng = np.random.default_rng(0)

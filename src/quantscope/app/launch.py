@@ -4,12 +4,11 @@ import ctypes
 import socket
 import sys
 import webbrowser
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import deque
 from importlib.resources import as_file, files
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Event, Thread, Timer
+from threading import Thread, Timer
 from typing import TYPE_CHECKING
 
 from quantscope.app.opened import DEFAULT_MODEL
@@ -21,6 +20,10 @@ from quantscope.model.syntax import parse_patiently_everywhere
 
 if TYPE_CHECKING:
     from quantscope.app.doors import Keys
+
+has_threads = False
+"""Whether threads may be inside onnxruntime, which aborts a process that ends around it. A process
+that served a page ends without waiting for anything."""
 
 FIRST_PORT = 2718
 _PORTS_TRIED = 50
@@ -59,8 +62,10 @@ def launch(
     from quantscope.app.doors import Keys, doors_of_marimo
 
     keys = Keys()
+    global has_threads  # noqa: PLW0603
+    has_threads = True
+    Thread(target=_warm_up, args=(session,), daemon=True).start()
     with (
-        _warming_up(session),
         as_file(files("quantscope.app") / "playground.py") as original,
         doors_of_marimo(keys, host, ready=lambda: _welcome(keys, host, chosen, browser=browser)),
     ):
@@ -68,7 +73,7 @@ def launch(
         main(
             [
                 *("-y", "edit" if edit else "run", str(notebook)),
-                *("--host", host, "--port", str(chosen), "--no-sandbox"),
+                *("--host", host, "--port", str(chosen), "--base-url", keys.path, "--no-sandbox"),
                 *("--token", "--token-password", keys.token, "--headless"),
                 *([] if edit else ["--session-ttl", "30"]),
                 *("--", *wanted),
@@ -84,7 +89,7 @@ def _welcome(keys: "Keys", host: str, port: int, *, browser: bool) -> None:
     """
     from quantscope.app.doors import LOOPBACK, addresses_of
 
-    addresses = [f"http://{address}:{port}" for address in addresses_of(host)]
+    addresses = [f"http://{address}:{port}{keys.path}" for address in addresses_of(host)]
     for address in addresses:
         print(f"quantscope is at {address}/?access_token={keys.token}")
     if not {host, f"[{host}]"} & set(LOOPBACK):
@@ -117,28 +122,11 @@ def _use_one_heap() -> None:
         libc.mallopt(_M_ARENA_MAX, 1)
 
 
-@contextmanager
-def _warming_up(session: Session) -> Iterator[None]:
-    """Work while the browser starts: its page finds modules loaded and the first numbers there.
+def _warm_up(session: Session) -> None:
+    """Work while the browser starts: its page finds modules loaded and the first numbers there."""
+    import quantscope.app.page  # noqa: F401
 
-    Python must not end while a thread is inside onnxruntime, which would abort the process.
-    """
-    ended = Event()
-
-    def warm_up() -> None:
-        import quantscope.app.page  # noqa: F401
-
-        for _ in session.measure(session.quick):
-            if ended.is_set():
-                return
-
-    thread = Thread(target=warm_up, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
+    deque(session.measure(session.quick), maxlen=0)
 
 
 def free_port(host: str) -> int:

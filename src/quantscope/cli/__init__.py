@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import typer
 
@@ -94,12 +95,20 @@ def main() -> None:
             code = _STOPPED
     if code == _STOPPED:
         messages.print("Stopped.")
-    sys.exit(128 + received[0] if received else code)
+    _exit(128 + received[0] if received else code)
+
+
+def _exit(code: int) -> NoReturn:
+    launched = sys.modules.get("quantscope.app.launch")
+    if launched is not None and launched.has_threads:
+        sys.stdout.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 @contextmanager
 def _signals() -> Iterator[list[int]]:
-    """Let SIGTERM end a command as Ctrl-C does, so that it cleans up. Gives what was received."""
+    """Let other signals end a command as Ctrl-C does, so that it cleans up; gives what came."""
     received: list[int] = []
 
     def interrupt(number: int, _frame: object) -> None:
@@ -109,7 +118,8 @@ def _signals() -> Iterator[list[int]]:
     if threading.current_thread() is not threading.main_thread():  # others may not set handlers
         yield received
         return
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    names = ("SIGINT", "SIGTERM", "SIGHUP")  # Windows has no SIGHUP
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
     before = {number: signal.getsignal(number) for number in numbers}
     for number, handler in before.items():
         if handler != signal.SIG_IGN:  # as in the background of a script

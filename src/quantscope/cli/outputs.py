@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -22,7 +23,7 @@ class Writes:
 
 
 def careful(command: Callable[..., None]) -> Callable[..., None]:
-    """The command, which refuses before any work what it could not or should not write.
+    """Let a command refuse, before any work, what it could not or should not write.
 
     One that writes files gets the option --force.
     """
@@ -36,14 +37,17 @@ def careful(command: Callable[..., None]) -> Callable[..., None]:
     def run(*, force: bool = False, **values: Any) -> None:
         from quantscope.files import check_outputs, note_read, one_command
 
-        with one_command():
+        with one_command() as begun:
             outputs = {name: values[name] for name in marked if values[name] is not None}
             for name, path in outputs.items():
                 _check_suffix(path, marked[name], f"--{name.replace('_', '-')}")
-            reads = list(_reads(value for name, value in values.items() if name not in marked))
+            others = [value for name, value in values.items() if name not in marked]
+            reads = list(_files_in(others))
             check_outputs(outputs.values(), reads=reads)
+            _check_outside(outputs.values())
             if not force:
                 _check_new(outputs.values())
+                begun.new = frozenset(outputs.values())
             for path in reads:
                 note_read(path)
             command(**values)
@@ -54,7 +58,7 @@ def careful(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _add_force(run: Callable[..., None], signature: inspect.Signature) -> None:
-    """Before the last option, which is --json everywhere."""
+    """Put it before the last option, which is --json everywhere."""
     *others, last = signature.parameters.values()
     force = inspect.Parameter("force", last.kind, default=False, annotation=Force)
     run.__signature__ = signature.replace(  # type: ignore[attr-defined]
@@ -63,8 +67,8 @@ def _add_force(run: Callable[..., None], signature: inspect.Signature) -> None:
     run.__annotations__ = {**run.__annotations__, "force": Force}
 
 
-def _reads(values: Iterable[Any]) -> Iterator[Path]:
-    """All files that the values of options name, bundled models among them."""
+def _files_in(values: Iterable[Any]) -> Iterator[Path]:
+    """Find all files that the values of options name, bundled models among them."""
     from quantscope.zoo import find_model
 
     for value in values:
@@ -83,6 +87,16 @@ def _check_suffix(path: Path, mark: Writes, option: str) -> None:
         *others, last = mark.suffixes
         known = f"{', '.join(others)} or {last}" if others else last
         raise BadConfigError(f"{option} writes {known} files; {path} has another suffix")
+
+
+def _check_outside(outputs: Iterable[Path]) -> None:
+    """The models, images and recipes that come along are read without being named."""
+    from quantscope.errors import BadConfigError
+
+    package = Path(os.path.realpath(__file__)).parents[1]
+    for path in outputs:
+        if Path(os.path.realpath(path)).is_relative_to(package):
+            raise BadConfigError(f"{path} is part of quantscope itself; write somewhere else")
 
 
 def _check_new(outputs: Iterable[Path]) -> None:

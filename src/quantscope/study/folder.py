@@ -11,10 +11,12 @@ from typing import Any
 
 from quantscope.data.lock import locked
 from quantscope.errors import BadDataError, QuantscopeError
-from quantscope.files import TEMPORARY, write_whole
+from quantscope.files import refuse_source, refuse_to_remove, remove_leftovers, write_whole
 
 Row = dict[str, Any]
 MANIFEST = "study.json"
+WRITTEN = (MANIFEST, "results.csv", "results.json", "report.md", "report.html")
+"""What a study writes into its folder, beside rows and figures."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,9 @@ def open_folder(path: Path, subjects: Mapping[str, Subject]) -> Iterator[StudyFo
         raise QuantscopeError(
             f"{path} is not empty and holds no study; give a new or an empty folder"
         )
+    refuse_to_remove(StudyFolder(path).scratch)
+    for name in WRITTEN:
+        refuse_source(path / name)
     with ExitStack() as held:
         try:
             (path / "rows").mkdir(parents=True, exist_ok=True)
@@ -91,11 +96,10 @@ def _holds_anything(path: Path) -> bool:
 
 
 def _remove_leftovers(folder: StudyFolder) -> None:
-    """What a killed study was in the middle of writing."""
+    """Remove what a killed study was in the middle of writing."""
     shutil.rmtree(folder.scratch, ignore_errors=True)
     for part in (folder.path, folder.path / "rows", folder.path / "figures"):
-        for leftover in part.glob(f"{TEMPORARY}*"):
-            leftover.unlink(missing_ok=True)
+        remove_leftovers(part)
 
 
 def _settle(folder: StudyFolder, subjects: Mapping[str, Subject]) -> None:
