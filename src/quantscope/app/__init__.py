@@ -2,7 +2,8 @@
 
 How it is put together
 - `playground.py` is the page, a marimo notebook of thin, named cells; `style.css` places the cells
-  in a grid by their names; `launch.py` starts it for `quantscope play`.
+  in a grid by their names; `launch.py` starts it for `quantscope play`, behind the doors of
+  `doors.py`, which let in nobody but the person who started it.
 - `opened.py` is the model pair, `session.py` all that was found out about it (each result computed
   once, kept while bounded, shared by all pages of the process). Neither knows marimo.
 - `page.py` is one browser page: widgets, selection, edits in force, the worker. It has marimo's

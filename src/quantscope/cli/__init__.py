@@ -99,6 +99,7 @@ def main() -> None:
 
 
 def _exit(code: int) -> NoReturn:
+    """End the process, at once where a page was served (`app/launch.py` says why)."""
     launched = sys.modules.get("quantscope.app.launch")
     if launched is not None and launched.has_threads:
         sys.stdout.flush()

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
@@ -76,16 +76,11 @@ class Applied:
     def save(self, path: Path | str) -> str:
         """Write the model whole and give its sha256; never over a model that it was made from."""
         path = Path(path)
-        check_target(path, self.sources)
+        check_outputs([path], reads=self.sources)
         check_model(path, self.proto)
         content = self.to_bytes()
         write_whole(path, content)
         return hashlib.sha256(content).hexdigest()
-
-
-def check_target(path: Path, sources: Sequence[Path]) -> None:
-    """A place for an edited model: its folder is there, and it is none of `sources`."""
-    check_outputs([path], reads=sources)
 
 
 def set_provenance(

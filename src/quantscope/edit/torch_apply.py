@@ -12,7 +12,7 @@ from pathlib import Path
 
 import onnx
 
-from quantscope.edit.applied import Change, EditWarning, check_target, set_provenance
+from quantscope.edit.applied import Change, EditWarning, set_provenance
 from quantscope.edit.changes import NOTHING_CHANGED, changes_of, clip_notes, warnings_of
 from quantscope.edit.clips import FoldedClip, folded_clips
 from quantscope.edit.edits import Edit
@@ -24,7 +24,7 @@ from quantscope.edit.torch_shadow import shadow_of
 from quantscope.edit.torch_write import ProgramWriter
 from quantscope.edit.wiring import Graph, Wiring, wire
 from quantscope.errors import BadModelError
-from quantscope.files import write_whole
+from quantscope.files import check_outputs, write_whole
 from quantscope.model import Network, Pairing
 from quantscope.model.network import PROVENANCE_KEY
 from quantscope.model.pt2_graph import program_graph
@@ -53,7 +53,7 @@ class AppliedProgram:
     def save(self, path: Path | str) -> str:
         """Write the program whole and give its sha256; never over one that it was made from."""
         path = Path(path)
-        check_target(path, self.sources)
+        check_outputs([path], reads=self.sources)
         write_whole(path, self.content)
         return hashlib.sha256(self.content).hexdigest()
 
