@@ -1,4 +1,4 @@
-"""Fill the numbers into docs/quantization, from its templates and the bundled models.
+"""Fill the numbers into docs/quantization, from docs/templates and the bundled models.
 
     python tools/render_docs.py           writes docs/quantization/*.md
     python tools/render_docs.py --check   says which of them are not what would be written
@@ -18,11 +18,11 @@ from quantscope.files import write_whole
 
 FOLDER = Path(__file__).parent.parent / "docs" / "quantization"
 FIELD = re.compile(r"\{\{([a-z0-9_.]+)(?::([^{}]*))?\}\}")
-NOTE = "<!-- Made by tools/render_docs.py from templates/{name}; edit that file. -->\n\n"
+NOTE = "<!-- Made by tools/render_docs.py from docs/templates/{name}; edit that file. -->\n\n"
 
 
 def templates() -> list[Path]:
-    return sorted((FOLDER / "templates").glob("*.md.in"))
+    return sorted((FOLDER.parent / "templates").glob("*.md.in"))
 
 
 def used_fields(text: str) -> set[str]:
