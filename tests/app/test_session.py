@@ -1,6 +1,8 @@
 """What the page knows, without a page."""
 
+import gc
 import threading
+import weakref
 from itertools import pairwise
 from pathlib import Path
 
@@ -70,6 +72,17 @@ def test_pair_is_read_once_until_its_file_changes(tmp_path: Path) -> None:
     assert open_pair(path) is first
     path.write_bytes(bundled_models()["resnet8-uint8"].read_bytes())
     assert open_pair(path).key != first.key
+
+
+def test_what_no_page_holds_is_let_go(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(bundled_models()["resnet8-int8"].read_bytes())
+    session = session_for(open_pair(path))
+    kept = weakref.ref(session), weakref.ref(session.opened)
+    assert session_for(open_pair(path)) is session
+    del session
+    gc.collect()
+    assert [one() for one in kept] == [None, None]
 
 
 def test_sessions_of_the_same_pair_are_shared(opened: Opened) -> None:

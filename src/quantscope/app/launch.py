@@ -1,6 +1,5 @@
 """Starting the page: what can be wrong is said in one line before anything is started."""
 
-import ctypes
 import socket
 import sys
 import webbrowser
@@ -11,6 +10,7 @@ from pathlib import Path
 from threading import Thread, Timer
 from typing import TYPE_CHECKING
 
+from quantscope.app.heap import use_one_heap
 from quantscope.app.opened import DEFAULT_MODEL
 from quantscope.app.place import Given
 from quantscope.app.session import Session
@@ -27,7 +27,6 @@ that served a page ends without waiting for anything."""
 
 FIRST_PORT = 2718
 _PORTS_TRIED = 50
-_M_ARENA_MAX = -8
 _SECONDS_TO_LISTEN = 0.05
 """From when marimo's server says that it is ready to when it listens; a browser takes longer."""
 
@@ -50,7 +49,7 @@ def launch(
             f"The playground needs {names}, not installed here; install with: "
             f"pip install {' '.join(missing)}"
         )
-    _use_one_heap()
+    use_one_heap()
     parse_patiently_everywhere()  # marimo reads its notebook while modules are loaded beside it
     given = Given(model or DEFAULT_MODEL, float_model or "", data or "")
     session = given.open()
@@ -112,14 +111,6 @@ def own_copy(original: Path, folder: Path) -> Path:
         write_whole(copy, text.replace('"style.css"', repr(style)).encode())
     print(f"quantscope: edit your own copy, {copy}", file=sys.stderr)
     return copy
-
-
-def _use_one_heap() -> None:
-    """Answers are found in many short threads. glibc gives each a heap of its own, and what one
-    frees another cannot use: memory creeps up by hundreds of megabytes over a long session.
-    """
-    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
-        libc.mallopt(_M_ARENA_MAX, 1)
 
 
 def _warm_up(session: Session) -> None:

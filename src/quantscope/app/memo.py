@@ -1,18 +1,20 @@
-"""Results that are computed once, however many pages ask, and forgotten when there are too many."""
+"""Results that are computed once, however many pages ask."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, MutableMapping
 from threading import Lock
 from typing import Any, TypeVar, cast
+from weakref import WeakValueDictionary
 
 T = TypeVar("T")
 
+_NOTHING: Any = object()
 
-class Memo:
-    """A bounded store: what was used longest ago goes first."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._kept: dict[Hashable, Any] = {}
+class Shared:
+    """What pages share: kept while any of them holds it."""
+
+    def __init__(self) -> None:
+        self._kept: MutableMapping[Hashable, Any] = WeakValueDictionary()
         self._gates: dict[Hashable, Lock] = {}
         self._lock = Lock()
 
@@ -27,13 +29,13 @@ class Memo:
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """What is kept, or what `make` gives; a second caller waits for the first one's."""
         with self._lock:
-            if key in self._kept:
-                return cast(T, self._touch(key))
+            if (found := self._found(key)) is not _NOTHING:
+                return cast(T, found)
             gate = self._gates.setdefault(key, Lock())
         with gate:
             with self._lock:
-                if key in self._kept:
-                    return cast(T, self._touch(key))
+                if (found := self._found(key)) is not _NOTHING:
+                    return cast(T, found)
             value = make()
             self.put(key, value)
         return value
@@ -43,9 +45,27 @@ class Memo:
             self._kept.pop(key, None)
             self._kept[key] = value
             self._gates.pop(key, None)
+
+    def _found(self, key: Hashable) -> Any:
+        return self._kept.get(key, _NOTHING)
+
+
+class Memo(Shared):
+    """A bounded store: what was used longest ago goes first."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+        self._kept = {}
+
+    def put(self, key: Hashable, value: Any) -> None:
+        super().put(key, value)
+        with self._lock:
             while len(self._kept) > self._most:
                 self._kept.pop(next(iter(self._kept)))
 
-    def _touch(self, key: Hashable) -> Any:
-        self._kept[key] = self._kept.pop(key)
-        return self._kept[key]
+    def _found(self, key: Hashable) -> Any:
+        found = self._kept.pop(key, _NOTHING)
+        if found is not _NOTHING:
+            self._kept[key] = found
+        return found

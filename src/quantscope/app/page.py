@@ -5,6 +5,7 @@ whose setters are given here. Setters may be called from any thread of marimo's.
 """
 
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
@@ -15,6 +16,7 @@ import traitlets
 
 from quantscope.app.edited import EditedFile
 from quantscope.app.edits import Edits, keep_edits
+from quantscope.app.heap import give_back_soon
 from quantscope.app.metrics import metrics
 from quantscope.app.opened import openable_models
 from quantscope.app.painter import Painter, Wanted
@@ -34,6 +36,8 @@ from quantscope.app.words import WORDS
 from quantscope.app.worker import Work, Worker, mistake
 from quantscope.errors import QuantscopeError
 from quantscope.progress import Progress
+
+_MOST_SESSIONS = 3
 
 Setter = Callable[[Any], None]
 
@@ -64,6 +68,7 @@ class Page:
         self._opening = Lock()
         self._home, self._given = begun.home, begun.place.given or begun.home
         self.session = begun.session
+        self._recent: deque[Session] = deque(maxlen=_MOST_SESSIONS)  # to go back to at once
         self.chrome = Chrome(words={key: vars(word) for key, word in WORDS.items()})
         self.opener = Opener(bundled=list(openable_models()))
         self.graph = Graph()
@@ -177,6 +182,7 @@ class Page:
         self.tracer.close()
         for widget in self._widgets().values():
             widget.close()
+        give_back_soon()
 
     def _widgets(self) -> dict[str, Any]:
         return {
@@ -264,6 +270,7 @@ class Page:
     def _show(self, session: Session, selection: Selection) -> None:
         drawing = drawing_of(session.opened.network)
         self.worker.stop()
+        self._recent.append(session)
         self.session, self._edits = session, ()  # those in force were the other model's
         self.graph.drawing = drawing
         self.layers.rows = layer_rows(self.session)

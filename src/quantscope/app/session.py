@@ -3,11 +3,10 @@
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 from functools import cached_property, partial
-from threading import Lock
 from typing import Any, TypeVar
 
 from quantscope.app.accuracies import Accuracies, Of
-from quantscope.app.memo import Memo
+from quantscope.app.memo import Memo, Shared
 from quantscope.app.opened import Opened
 from quantscope.data import ImageSet, load_full, load_sample
 from quantscope.errors import QuantscopeError, StoppedError
@@ -31,7 +30,6 @@ SAMPLE = 1000
 CIFAR10_TEST = 10_000
 _MOST_RESULTS = 48
 _MOST_PICTURES = 96
-_MOST_SESSIONS = 3
 _DOING = {
     "images": "Opening",
     "float": "Float",
@@ -284,16 +282,10 @@ def _as(what: str, progress: Progress) -> Progress:
     return lambda _, done, total: progress(what, done, total)
 
 
-_sessions: dict[tuple[str, ...], Session] = {}
-_lock = Lock()
+_sessions = Shared()
 
 
 def session_for(opened: Opened, images: ImageSet | None = None) -> Session:
-    """The session of this pair and these images; the few that were used last are kept."""
+    """The session of this pair and these images, kept while a page shows it."""
     key = (*opened.key, images.digest if images else "")
-    with _lock:
-        found = _sessions.pop(key, None) or Session(opened, images)
-        _sessions[key] = found
-        while len(_sessions) > _MOST_SESSIONS:
-            _sessions.pop(next(iter(_sessions)))
-        return found
+    return _sessions.get(key, lambda: Session(opened, images))

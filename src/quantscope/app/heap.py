@@ -1,0 +1,31 @@
+"""What the process takes from the machine, and gives back."""
+
+import ctypes
+import gc
+import sys
+from threading import Timer
+
+_M_ARENA_MAX = -8  # glibc's malloc.h
+_SECONDS = 2.0
+"""After a page has closed, until its threads are gone too."""
+
+
+def use_one_heap() -> None:
+    """Answers are found in many short threads. glibc gives each a heap of its own, and what one
+    frees another cannot use: memory creeps up by hundreds of megabytes over a long session.
+    """
+    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
+        libc.mallopt(_M_ARENA_MAX, 1)
+
+
+def give_back_soon() -> None:
+    """Give back what a page held, when it has let go of it; glibc keeps it for later otherwise."""
+    timer = Timer(_SECONDS, _give_back)
+    timer.daemon = True
+    timer.start()
+
+
+def _give_back() -> None:
+    gc.collect()  # a page's widgets know it, and it knows them
+    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
+        libc.malloc_trim(0)
