@@ -1,4 +1,4 @@
-"""Writing files: whole, synced, and never over what is read."""
+"""Files are read where that is safe, and written whole, synced, and never over what is read."""
 
 import os
 import subprocess
@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from quantscope.errors import BadConfigError, QuantscopeError
+from quantscope.errors import BadConfigError, BadDataError, QuantscopeError
 from quantscope.files import (
     TEMPORARY,
+    check_file,
     check_outputs,
     note_read,
     one_command,
+    parse_json,
     whole_file,
     write_whole,
 )
@@ -134,3 +136,54 @@ def test_a_folder_full_of_other_things_is_left_alone(tmp_path: Path) -> None:
         (tmp_path / name).write_text("")
     write_whole(tmp_path / "a.txt", b"")
     assert len(list(tmp_path.iterdir())) == 4
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['"' + '\\"' * 100_000, '{"a": "' + "x" * 1_000_000, "[" * 1_000_000, "[[]," * 200_000],
+    ids=["escapes", "string", "open", "nested"],
+)
+def test_json_without_measure_is_refused_at_once(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - whichever fault is met first
+        parse_json(text)
+
+
+def test_brackets_in_strings_are_no_depth() -> None:
+    assert parse_json('{"a": "' + "[" * 500 + '"}') == {"a": "[" * 500}
+    assert parse_json('["\\\\", "[' + "[" * 500 + '"]')[0] == "\\"
+    assert parse_json("[" * 100 + "]" * 100)
+    with pytest.raises(ValueError, match="nested more than 100 deep"):
+        parse_json("[" * 101 + "]" * 101)
+
+
+def test_numbers_that_json_does_not_have_are_refused() -> None:
+    for text in ("NaN", "Infinity", "1e999", '{"a": 1, "a": 2}'):
+        with pytest.raises(ValueError, match=r"is not a number|too large|is there twice"):
+            parse_json(text)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs pipes")
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zeros").symlink_to("/dev/zero")
+    (tmp_path / "loop").symlink_to("loop")
+    with (tmp_path / "holes").open("wb") as file:
+        file.truncate(2**31)
+    said = {
+        "pipe": "is not a regular file",
+        "zeros": "is not a regular file",
+        "loop": "Cannot read",
+        "holes": "is almost all holes",
+        "n" * 300: "File name too long",
+        "none": "There is no file",
+        ".": "is a folder",
+    }
+    for name, line in said.items():
+        with pytest.raises(BadDataError, match=line):
+            check_file(tmp_path / name, "something else")
+
+
+def test_a_file_whose_end_alone_is_stored_is_read_where_it_is_small(tmp_path: Path) -> None:
+    (tmp_path / "small").write_bytes(b"x")
+    os.truncate(tmp_path / "small", 2**20)
+    assert check_file(tmp_path / "small", "something else") == 2**20

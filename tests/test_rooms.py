@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "quantscope"
 RANKS = {
     "errors": 0,
     "progress": 0,
-    "plurals": 0,
+    "plain_text": 0,
     "files": 1,
     "arithmetic": 2,
     "model": 3,

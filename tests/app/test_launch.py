@@ -40,7 +40,7 @@ def test_the_address_is_said_once(tmp_path: Path) -> None:
 
 def test_wrong_model_is_one_line() -> None:
     line = refused("missing.onnx")
-    assert "No file missing.onnx" in line
+    assert "There is no file missing.onnx" in line
     assert "resnet8-int8" in line
 
 

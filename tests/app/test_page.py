@@ -146,7 +146,7 @@ def test_wrong_path_is_a_line_and_the_page_goes_on(playground: str, open_page: O
     error = page.get_by_test_id("open-error")
     for path, line in (
         ("", "Give a model"),
-        ("missing.onnx", "No file missing.onnx; give a model"),
+        ("missing.onnx", "There is no file missing.onnx; give a model"),
     ):
         page.get_by_test_id("open-path").fill(path)
         page.get_by_test_id("open-go").click()

@@ -48,11 +48,11 @@ def test_an_address_that_cannot_be_opened_shows_the_command_s_model_and_says_so(
     command = {"model": "resnet8-uint8"}
     begun = begin_at(command, {"model": "gone.onnx", "tab": "Trace"})
     assert begun.session.opened.name == "resnet8-uint8"
-    assert "No file gone.onnx" in begun.error
+    assert "There is no file gone.onnx" in begun.error
     assert (begun.place.given, begun.place.tab) == (None, "Trace")
     begun = begin_at({"model": "missing.onnx"}, {})
     assert begun.session.opened.name == "resnet8-int8"
-    assert "No file missing.onnx" in begun.error
+    assert "There is no file missing.onnx" in begun.error
 
 
 def test_two_pages_keep_what_each_shows_when_they_are_loaded_again(

@@ -110,7 +110,7 @@ def test_import_keras_writes_both_forms(shared_folder: Path, tmp_path: Path) -> 
 )
 def test_a_model_that_is_not_there_names_the_bundled_ones(words: tuple[str, ...]) -> None:
     assert refused(*words) == (
-        "quantscope: No file resnet8-int9; give a model's path, or a bundled one: "
+        "quantscope: There is no file resnet8-int9; give a model's path, or a bundled one: "
         "resnet8, resnet8-int8, resnet8-uint8, resnet8-torch\n"
     )
 
@@ -143,7 +143,7 @@ def truncated(random_resnet8: Path, tmp_path: Path) -> Path:
 
 
 def test_bad_models_get_one_line(truncated: Path, tmp_path: Path) -> None:
-    assert "No file nowhere.onnx" in refused("evaluate", "nowhere.onnx")
+    assert "There is no file nowhere.onnx" in refused("evaluate", "nowhere.onnx")
     text = tmp_path / "text.onnx"
     text.write_text("hello there\n")
     assert "is not an ONNX model" in refused("evaluate", text)
@@ -269,7 +269,7 @@ def test_ctrl_c_says_that_it_stopped(tmp_path: Path) -> None:
     # Loading the data waits, so that the signal finds the command at work.
     (tmp_path / "sitecustomize.py").write_text(
         "import quantscope.data as data, time\n"
-        "def load(name):\n    print('waiting', flush=True)\n    time.sleep(60)\n"
+        "def load(name, first):\n    print('waiting', flush=True)\n    time.sleep(60)\n"
         "data.load = load\n"
     )
     with subprocess.Popen(

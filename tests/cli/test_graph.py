@@ -99,13 +99,13 @@ def test_a_missing_or_cut_model_is_refused(model: Path, tmp_path: Path) -> None:
     cut = tmp_path / "cut.onnx"
     cut.write_bytes(model.read_bytes()[:5000])
     assert "cut short or damaged" in refused(cut, "-o", tmp_path / "a.svg")
-    assert "No file" in refused(tmp_path / "none.onnx", "-o", tmp_path / "a.svg")
+    assert "There is no file" in refused(tmp_path / "none.onnx", "-o", tmp_path / "a.svg")
     assert not (tmp_path / "a.svg").exists()
 
 
 def test_an_overlay_that_is_not_json_is_refused(model: Path, tmp_path: Path) -> None:
     text = refused(model, "-o", tmp_path / "a.svg", "--overlay", model, "--metric", "macs")
-    assert text == f"{model} is not JSON; give the result of a command's --json"
+    assert text == f"{model} is not JSON (it is not text); give the result of a command's --json"
 
 
 def test_an_overlay_needs_a_metric_where_there_are_several(model: Path, tmp_path: Path) -> None:

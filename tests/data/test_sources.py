@@ -61,7 +61,7 @@ def _line(path, tiny) -> str:
 
 def test_missing_path(tiny, tmp_path):
     path = tmp_path / "nowhere"
-    assert _line(path, tiny) == f"There is no file or folder {path}; {NEEDED}"
+    assert _line(path, tiny) == f"There is no file {path}; {NEEDED}"
 
 
 def test_empty_and_wrong_folders(tiny, tmp_path):
@@ -206,6 +206,4 @@ def test_oversized_file_in_a_folder_is_refused(tiny, tmp_path):
     folder.mkdir()
     with (folder / "data_batch_1").open("wb") as stream:
         stream.truncate(1 << 34)
-    assert _line(folder, tiny) == (
-        f"data_batch_1 in {folder} is larger than a CIFAR-10 batch; get a fresh copy"
-    )
+    assert _line(folder, tiny).startswith(f"{folder / 'data_batch_1'} has 17,179,869,184 bytes")

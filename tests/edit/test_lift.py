@@ -195,3 +195,24 @@ def test_per_channel_models_of_old_opsets_are_lifted_too(opset: int) -> None:
     model.opset_import[0].version = opset
     oracle = ReferenceEvaluator(model).run(None, {"x": X})[0]
     assert_within_a_tie(run(lift_to_qdq(model), X), oracle)
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs"),
+    [("QLinearAdd", "x xs xz x xs xz"), ("QLinearConcat", "xs xz x xs"), ("QGemm", "x xs xz x")],
+)
+def test_an_operator_that_lacks_inputs_is_one_line(op: str, inputs: str) -> None:
+    node = helper.make_node(op, inputs.split(), ["y"], domain="com.microsoft")
+    model = single_node(node, {"xs": f32(0.02), "xz": np.asarray(XZ)}, X, TensorProto.UINT8)
+    with pytest.raises(BadModelError, match=f"has other inputs or attributes than {op} takes"):
+        lift_to_qdq(model)
+
+
+def test_an_input_with_several_scales_has_no_bias() -> None:
+    constants = {**XS, **OUT, "xs": f32(0.1, 0.2), "w": W, "ws": f32(0.1), "wz": np.int8(0)}
+    node = helper.make_node(
+        "QLinearConv", ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz", "b"], ["y"]
+    )
+    held = {k: np.asarray(v) for k, v in constants.items()} | {"b": np.zeros(4, np.int32)}
+    with pytest.raises(BadModelError, match="The scale 'xs' of an input has 2 values, not one"):
+        lift_to_qdq(single_node(node, held, X, TensorProto.UINT8))

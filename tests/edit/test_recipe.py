@@ -153,9 +153,9 @@ def test_a_file_that_is_no_json_is_refused_in_one_line(
 
 
 def test_a_missing_recipe_is_told(tmp_path: Path) -> None:
-    with pytest.raises(BadConfigError, match=r"Cannot read the recipe .*none\.json: No such file"):
+    with pytest.raises(BadConfigError, match=r"There is no file .*none\.json; give a recipe"):
         Recipe.load(tmp_path / "none.json")
-    with pytest.raises(BadConfigError, match="Cannot read the recipe"):
+    with pytest.raises(BadConfigError, match="is a folder; give a recipe"):
         Recipe.load(tmp_path)
 
 

@@ -14,7 +14,7 @@ import pytest
 from quantscope.edit import Editor, Off, SetScale
 from quantscope.edit.edits_json import edit_from_dict
 from quantscope.errors import QuantscopeError
-from quantscope.model.network import PROVENANCE_KEY
+from quantscope.model.provenance import PROVENANCE_KEY
 from quantscope.zoo import bundled_models, known_float_model
 
 Array = np.ndarray[Any, Any]

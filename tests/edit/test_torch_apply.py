@@ -30,7 +30,7 @@ from quantscope.edit import (
     apply,
 )
 from quantscope.errors import BadConfigError, BadModelError, QuantscopeError
-from quantscope.model.network import PROVENANCE_KEY
+from quantscope.model.provenance import PROVENANCE_KEY
 from quantscope.model.reader import read_network
 from quantscope.run import evaluate
 from quantscope.run.torch_whatif import open_edited

@@ -52,7 +52,7 @@ def test_the_whole_model_can_be_had(tmp_path: Path) -> None:
     ("make", "said"),
     [
         (lambda _: None, "There is no file"),
-        (lambda path: path.mkdir(), "is a folder; give the .onnx file in it"),
+        (lambda path: path.mkdir(), "is a folder; give an .onnx file"),
         (lambda path: path.write_bytes(b""), "is empty"),
         (
             lambda path: path.write_text("a letter\nof two lines"),

@@ -467,7 +467,6 @@ def test_different_parameters_at_both_ends_are_said(tmp_path: Path) -> None:
         ([0.1, 0.2], [0, 0], "2 scales for 3 channels along axis 1"),
         ([0.1, 0.2, 0.3], [0, 0], "2 zero-points for 3 scales"),
         ([[0.1, 0.2]], 0, "needs a block size"),
-        ([], 0, "No scale at all"),
     ],
 )
 def test_a_wrong_scale_is_refused_in_one_line(

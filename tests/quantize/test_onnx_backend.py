@@ -296,7 +296,9 @@ def test_bad_inputs_are_one_line_each(random_resnet8: Path, tmp_path: Path) -> N
     assert refusal(random_resnet8, tmp_path) == (
         f"{tmp_path} is a folder; give the name of a file to write"
     )
-    assert refusal(tmp_path / "no.onnx", output) == f"There is no file {tmp_path / 'no.onnx'}"
+    assert refusal(tmp_path / "no.onnx", output) == (
+        f"There is no file {tmp_path / 'no.onnx'}; give an .onnx file"
+    )
     cut = tmp_path / "cut.onnx"
     cut.write_bytes(random_resnet8.read_bytes()[:5000])
     assert "is cut short or damaged" in refusal(cut, output)

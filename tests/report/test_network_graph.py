@@ -357,7 +357,7 @@ def test_an_overlay_that_is_not_json_is_refused(
     path.write_bytes(content)
     with pytest.raises(BadDataError, match=r"r\.json is not JSON"):
         read_overlay(path, int8, "x")
-    with pytest.raises(BadDataError, match="Cannot read"):
+    with pytest.raises(BadDataError, match="There is no file"):
         read_overlay(tmp_path / "none.json", int8, "x")
 
 

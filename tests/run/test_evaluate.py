@@ -187,7 +187,7 @@ def test_a_torch_model_has_no_runtime_execution() -> None:
 
 
 def test_a_missing_model_names_the_bundled_ones() -> None:
-    with pytest.raises(BadModelError, match=r"No file gone\.onnx.*bundled one: resnet8"):
+    with pytest.raises(BadModelError, match=r"There is no file gone\.onnx.*bundled one: resnet8"):
         open_classifier("gone.onnx")
 
 

@@ -24,7 +24,7 @@ from torch_nets import NAMES, FloatNet, QuantizedNet, save
 
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError, BadModelError, StoppedError
-from quantscope.model.network import PROVENANCE_KEY
+from quantscope.model.provenance import PROVENANCE_KEY
 from quantscope.model.reader import read_network
 from quantscope.quantize import PtqConfig
 from quantscope.quantize.pt2e import quantize_torch
@@ -257,7 +257,7 @@ def test_models_that_do_not_belong_together_are_refused(
     for given in (None, *paths):
         with pytest.raises(BadModelError, match=r"f\.pt2 is a float program"):
             compare(paths[1], images_of(PICTURES), float_model=given)
-    with pytest.raises(BadModelError, match=r"^No file nowhere\.pt2; give a model"):
+    with pytest.raises(BadModelError, match=r"^There is no file nowhere\.pt2; give a model"):
         compare("nowhere.pt2", images_of(PICTURES))
 
 
@@ -275,7 +275,7 @@ def test_bad_requests_get_one_line(paths: tuple[Path, Path], tmp_path: Path) -> 
         compare(paths[0], pictures, float_model=paths[1], execution="runtime")
     with pytest.raises(BadConfigError, match="int8 kernels are a setting of onnxruntime"):
         compare(paths[0], pictures, float_model=paths[1], int8_kernels=True)
-    with pytest.raises(BadModelError, match=r"^No file .*no\.pt2; give a model"):
+    with pytest.raises(BadModelError, match=r"^There is no file .*no\.pt2; give a model"):
         compare(paths[0], pictures, float_model=tmp_path / "no.pt2")
     with pytest.raises(BadModelError, match=r"f\.pt2 is a PyTorch model, but resnet8-int8\.onnx"):
         compare("resnet8-int8", load_sample().take(1), float_model=paths[1])

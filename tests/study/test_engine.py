@@ -244,7 +244,7 @@ def test_other_peoples_folders_and_files_are_left_alone(tmp_path: Path) -> None:
     ):
         pass
     with (
-        pytest.raises(QuantscopeError, match="is a file; give a folder"),
+        pytest.raises(QuantscopeError, match="is not a folder; give one"),
         open_folder(tmp_path / "results.csv", SUBJECTS),
     ):
         pass

@@ -114,10 +114,29 @@ def test_a_slip_in_the_file_is_one_line(tmp_path: Path, text: str, line: str) ->
     assert refusal(tmp_path, text).removeprefix(f"{tmp_path}/").startswith(line)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a." * 100_000 + "a = 1", "is nested too deep"),
+        ("[grid]\nactivations." + "a." * 3000 + "a = 1", "is nested too deep"),
+        ("a = " + "[" * 100_000, "is nested too deep"),
+        ("[[config]]\n" * 20_000, "it has 20,000 configurations; a study has at most 10,000"),
+        ("[[grid]]\ncalibration_images = [1, 2]\n" * 6_000, "it has 12,000 configurations"),
+    ],
+)
+def test_files_without_measure_are_one_line(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "large.toml").write_text(text)
+    with pytest.raises(BadConfigError, match=said) as caught:
+        read_plan(tmp_path / "large.toml")
+    assert len(str(caught.value)) < 500
+
+
 def test_files_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
-    with pytest.raises(BadConfigError, match=r"No file .*missing\.toml; give a study's TOML"):
+    with pytest.raises(
+        BadConfigError, match=r"There is no file .*missing\.toml; give a study's TOML"
+    ):
         read_plan(tmp_path / "missing.toml")
-    with pytest.raises(BadConfigError, match="cannot be read: Is a directory"):
+    with pytest.raises(BadConfigError, match="is a folder; give a study"):
         read_plan(tmp_path)
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(BadConfigError, match="is not a TOML file"):

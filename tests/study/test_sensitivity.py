@@ -393,7 +393,7 @@ def test_models_that_do_not_fit_get_one_line(net: Path, float_net: Path, tmp_pat
     assert "--float FILE" in refusal(BadConfigError, net, PICTURES)
     torch = refusal(BadModelError, "resnet8-torch", SAMPLE)
     assert "is a PyTorch model; sensitivity reads ONNX files" in torch
-    assert "No file" in refusal(BadModelError, tmp_path / "no.onnx", PICTURES)
+    assert "There is no file" in refusal(BadModelError, tmp_path / "no.onnx", PICTURES)
     refusal(BadModelError, net, PICTURES, float_model="resnet8")
 
 

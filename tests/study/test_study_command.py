@@ -117,7 +117,7 @@ def test_the_help_shows_what_a_file_looks_like() -> None:
 def test_what_cannot_be_is_one_line(tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert "Give a study's TOML file or --preset ptq" in refused("--out", out)
-    assert "No file missing.toml" in refused("missing.toml", "--out", out)
+    assert "There is no file missing.toml" in refused("missing.toml", "--out", out)
     assert "There is no preset 'x'" in refused("--preset", "x", "--out", out)
     options = ("--preset", "ptq", "--out", out)
     both = refused(*options, "--workers", 1, "--dask", "tcp://127.0.0.1:9")

@@ -13,7 +13,7 @@ import pytest
 from quantscope.data import load_sample
 from quantscope.errors import BadModelError
 from quantscope.model import read_onnx
-from quantscope.model.network import PROVENANCE_KEY
+from quantscope.model.provenance import PROVENANCE_KEY
 from quantscope.run import evaluate
 from quantscope.zoo import (
     CONVOLUTIONS,
@@ -142,7 +142,7 @@ def test_a_model_that_is_not_there_names_the_bundled_ones() -> None:
     with pytest.raises(BadModelError) as refused:
         find_model("resnet8-int9")
     assert str(refused.value) == (
-        "No file resnet8-int9; give a model's path, or a bundled one: "
+        "There is no file resnet8-int9; give a model's path, or a bundled one: "
         "resnet8, resnet8-int8, resnet8-uint8, resnet8-torch"
     )
 
@@ -194,7 +194,7 @@ def test_another_keras_network_is_refused_by_name(
 
 
 def test_keras_import_refuses_what_is_not_hdf5(tmp_path: Path) -> None:
-    with pytest.raises(BadModelError, match=r"No file .*gone\.h5"):
+    with pytest.raises(BadModelError, match=r"There is no file .*gone\.h5"):
         read_keras(tmp_path / "gone.h5")
     (tmp_path / "text.h5").write_text("hello")
     with pytest.raises(BadModelError, match=r"text\.h5 is not a readable HDF5 file"):

@@ -4,16 +4,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from quantscope.app.floats import floats_of
-from quantscope.app.memo import Memo
+from quantscope.app.memo import Shared
 from quantscope.data import ImageSet, load
 from quantscope.errors import BadModelError, QuantscopeError
+from quantscope.files import check_file, is_there
 from quantscope.model import Network, Pairing, pair, read_network
 from quantscope.run.sessions import Execution
 from quantscope.zoo import bundled_models, find_model, unknown_float_model
 
 DEFAULT_MODEL = "resnet8-int8"
 
-_pairs, _images = Memo(4), Memo(2)
+_pairs, _images = Shared(), Shared()
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Opened:
 
 
 def open_pair(model: str | Path, float_model: str | Path | None = None) -> Opened:
-    """Read both files, or take them from the few that were read last and have not changed."""
+    """Read both files, or take them from a page that shows them, if they have not changed."""
     path = _existing(model)
     given = None if float_model is None else _existing(float_model)
     key = (_stamp(path), given and _stamp(given))
@@ -80,7 +81,7 @@ def kept_images(data: str) -> ImageSet | None:
     if data == "sample":
         return None
     path = Path(data).absolute()
-    return _images.get(_stamp(path) if path.is_file() else data, lambda: load(data))
+    return _images.get(_stamp(path) if is_there(path) else data, lambda: load(data))
 
 
 def short_name(path: Path) -> str:
@@ -116,9 +117,8 @@ def _open(path: Path, given: Path | None) -> Opened:
 
 def _existing(model: str | Path) -> Path:
     path = find_model(model, must_exist=False)
-    if not path.exists():
-        names = ", ".join(openable_models())
-        raise BadModelError(f"No file {path}; give a model's path, or a bundled one: {names}")
+    names = ", ".join(openable_models())
+    check_file(path, f"a model's path, or a bundled one: {names}", BadModelError)
     return path.absolute()
 
 

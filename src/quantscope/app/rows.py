@@ -9,8 +9,9 @@ from quantscope.app.selection import Selection, select_layer, select_tensor
 from quantscope.app.session import Session
 from quantscope.model import QuantTensor
 from quantscope.model.onnx_tensors import Dim
+from quantscope.plain_text import printable
 from quantscope.report.network_text import batch_of, range_text, spread_text
-from quantscope.report.wording import printable, shape_text, type_text
+from quantscope.report.wording import shape_text, type_text
 
 LAYER_COLUMNS = (
     {"label": "layer", "word": "", "right": False},

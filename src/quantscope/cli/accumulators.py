@@ -7,7 +7,7 @@ from rich.table import Table
 
 from quantscope.cli.console import console, emit_json, progress_bar
 from quantscope.cli.outputs import careful
-from quantscope.plurals import many
+from quantscope.plain_text import many
 
 if TYPE_CHECKING:
     from quantscope.run import Accumulators, LayerAccumulator, SaturationPrediction
@@ -47,7 +47,7 @@ def command(
     from quantscope.data import load
     from quantscope.run import accumulators, predict_saturation
 
-    chosen = load(data)
+    chosen = load(data, first=DEFAULT_IMAGES if images is None else images)
     chosen = chosen.take(min(DEFAULT_IMAGES, len(chosen)) if images is None else images)
     with progress_bar() as progress:
         found = accumulators(model, chosen, progress=progress)

@@ -69,7 +69,7 @@ def command(
     from quantscope.run.capture_file import capture_to_dict, save_capture
 
     rows = _rows(image or ["0"])
-    chosen = load(data).select(rows)
+    chosen = load(data, first=max(rows) + 1).select(rows)
     with progress_bar() as progress:
         result = capture(
             model,
@@ -111,7 +111,7 @@ def _range(text: str) -> range:
         found = range(int(first), int(last if dash else first) + 1)
     except ValueError:
         found = range(0)
-    if len(found) == 0:
+    if found.stop <= found.start:
         raise BadConfigError(f"--image takes a number or a range, such as 3 or 10-19, not '{text}'")
     if found.stop > _MOST_IMAGES:
         raise BadConfigError(f"--image {text} goes beyond any data set here")
@@ -121,7 +121,7 @@ def _range(text: str) -> range:
 def _lines(
     result: "Capture", rows: list[int], output: Path, width: int | None = None
 ) -> Iterator[str]:
-    from quantscope.report.wording import printable
+    from quantscope.plain_text import printable
 
     images = f"{len(rows):,} images" if len(rows) > 1 else f"image {rows[0]}"
     # The page calls an image by its number in the whole set.
@@ -152,7 +152,7 @@ def _table(result: "Capture") -> "TextTable":
 def _row(tensor: "CapturedTensor") -> tuple[str, ...]:
     import numpy as np
 
-    from quantscope.report.wording import printable
+    from quantscope.plain_text import printable
     from quantscope.run.capture_file import value_range
 
     params = tensor.params

@@ -8,7 +8,7 @@ import typer
 
 from quantscope.cli.console import console, emit_json, progress_bar, show, terminal_width
 from quantscope.cli.outputs import Writes, careful
-from quantscope.plurals import many
+from quantscope.plain_text import many
 
 if TYPE_CHECKING:
     from quantscope.report.text_table import TextTable
@@ -91,7 +91,7 @@ def command(
 
     if other_float is not None and other is None:
         raise BadConfigError("--with-float is the float model of --with; give that too")
-    chosen = load(data)
+    chosen = load(data, first=_IMAGES if images is None else images)
     chosen = chosen.take(min(_IMAGES, len(chosen)) if images is None else images)
     settings: dict[str, Any] = {
         "execution": execution,
@@ -135,7 +135,7 @@ def command(
 
 def lines(result: "Comparison", width: int | None = None) -> Iterator[str]:
     """The comparison as text."""
-    from quantscope.report.wording import printable
+    from quantscope.plain_text import printable
     from quantscope.run.compare_reading import reading, usual
 
     yield (
@@ -215,7 +215,8 @@ def _tables(result: "Comparison") -> Iterator[tuple[str, "TextTable"]]:
 
 
 def _activation(tensor: "TensorComparison", is_marked: bool, *, kernel: bool) -> tuple[str, ...]:
-    from quantscope.report.wording import printable, rounded
+    from quantscope.plain_text import printable
+    from quantscope.report.wording import rounded
 
     sources = tensor.sources
     shares = ["–"] * (5 if kernel else 4)
@@ -240,7 +241,7 @@ def _activation(tensor: "TensorComparison", is_marked: bool, *, kernel: bool) ->
 
 
 def _constant(tensor: "TensorComparison", is_marked: bool) -> tuple[str, ...]:
-    from quantscope.report.wording import printable
+    from quantscope.plain_text import printable
 
     worst = (
         f"{channel} ({tensor.channels[channel].sqnr_db:.1f})" for channel in tensor.worst_channels

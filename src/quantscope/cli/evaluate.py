@@ -7,7 +7,7 @@ from rich.table import Table
 
 from quantscope.cli.console import console, emit_json, progress_bar
 from quantscope.cli.outputs import careful
-from quantscope.plurals import many
+from quantscope.plain_text import many
 from quantscope.progress import Progress
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def command(
     from quantscope.data import load
     from quantscope.run import evaluate, kernel_gap, paired
 
-    chosen = load(data)
+    chosen = load(data, first=images)
     if images is not None:
         chosen = chosen.take(images)
     with progress_bar() as progress:

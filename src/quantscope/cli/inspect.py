@@ -66,6 +66,7 @@ def command(
 
 
 def _show_network(network: "Network", *, tree: bool, residuals: bool) -> None:
+    from quantscope.plain_text import printable
     from quantscope.report.module_tree import module_tree
     from quantscope.report.network_text import (
         activation_table,
@@ -75,7 +76,6 @@ def _show_network(network: "Network", *, tree: bool, residuals: bool) -> None:
         residual_table,
     )
     from quantscope.report.provenance_text import provenance_facts
-    from quantscope.report.wording import printable
 
     console.print(printable(network.path.name), markup=False, style="bold")
     _show_facts((*network_facts(network), *provenance_facts(network)))
@@ -94,6 +94,7 @@ def _show_network(network: "Network", *, tree: bool, residuals: bool) -> None:
 
 
 def _show_layer(network: "Network", layer: "Layer") -> None:
+    from quantscope.plain_text import printable
     from quantscope.report.layer_text import (
         channel_table,
         layer_facts,
@@ -101,7 +102,6 @@ def _show_layer(network: "Network", layer: "Layer") -> None:
         slice_table,
         tensor_facts,
     )
-    from quantscope.report.wording import printable
 
     console.print(printable(layer.name), markup=False, style="bold")
     _show_facts(layer_facts(network, layer))

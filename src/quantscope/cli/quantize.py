@@ -155,7 +155,7 @@ def command(
 def _framework(path: Path, asked: str | None) -> str:
     from quantscope.errors import BadConfigError
 
-    if path.suffix in (".pt2", ".pt", ".pth") and path.exists():
+    if path.suffix in (".pt2", ".pt", ".pth"):
         raise BadConfigError(
             f"{path.name} is a program or archive of PyTorch, which is not quantized here; give "
             f"a float .onnx file, or ResNet8's .safetensors with --framework torch"

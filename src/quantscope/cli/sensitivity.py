@@ -8,7 +8,7 @@ import typer
 
 from quantscope.cli.console import emit_json, messages, progress_bar, show, terminal_width
 from quantscope.cli.outputs import Writes, careful
-from quantscope.plurals import many
+from quantscope.plain_text import many
 
 if TYPE_CHECKING:
     from quantscope.report.text_table import TextTable
@@ -81,7 +81,7 @@ def command(
     from quantscope.data import load
     from quantscope.study.sensitivity import sensitivity
 
-    chosen = load(data)
+    chosen = load(data, first=_IMAGES if images is None else images)
     chosen = chosen.take(min(_IMAGES, len(chosen)) if images is None else images)
     with progress_bar() as progress:
         result = sensitivity(
@@ -105,7 +105,7 @@ def command(
 
 def lines(result: "Sensitivity", width: int | None = None) -> Iterator[str]:
     """The ranking as text."""
-    from quantscope.report.wording import printable
+    from quantscope.plain_text import printable
 
     yield (
         f"{result.model} against {result.float_model}, {result.execution} execution, "
@@ -130,8 +130,9 @@ def lines(result: "Sensitivity", width: int | None = None) -> Iterator[str]:
 
 
 def _table(result: "Sensitivity", mode: "RowMode") -> "TextTable":
+    from quantscope.plain_text import printable
     from quantscope.report.text_table import Column, TextTable
-    from quantscope.report.wording import printable, rounded
+    from quantscope.report.wording import rounded
 
     rows = result.ranked(mode)
     weights = _weights(rows)

@@ -12,7 +12,7 @@ from rich.table import Table
 from quantscope.cli.console import console, emit_json, messages, progress_bar
 from quantscope.cli.outputs import careful
 from quantscope.errors import BadConfigError
-from quantscope.plurals import many
+from quantscope.plain_text import many
 
 if TYPE_CHECKING:
     from quantscope.study import Plan, StudyResult, StudyRow
@@ -144,6 +144,10 @@ def _show(result: "StudyResult") -> None:
     console.print(table)
     for row in result.failed:
         console.print(f"failed: {row.label}: {row.reason}", markup=False)
+    for name in result.damaged:
+        console.print(
+            f"damaged: a row, set aside as {name}; what the study needs is done again", markup=False
+        )
     for line in result.skipped:
         console.print(f"not possible: {line}", markup=False)
 

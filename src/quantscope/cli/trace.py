@@ -49,7 +49,7 @@ def command(
         layer,
         image,
         _place(at),
-        data=load(data),
+        data=load(data, first=image + 1),
         float_model=float_model,
         int8_kernels=int8_kernels,
     )

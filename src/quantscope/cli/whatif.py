@@ -108,7 +108,7 @@ def command(
     edits = _edits(set_, range_, off, on)
     if opened is None and not edits:
         raise BadConfigError("Nothing is to be changed; give --set, --range, --off or --recipe")
-    chosen = load(data)
+    chosen = load(data, first=images)
     if images is not None:
         chosen = chosen.take(images)
     what_if = WhatIf(
@@ -160,9 +160,10 @@ def command(
 def _recipe(name: str) -> "Recipe":
     from quantscope.edit import Recipe, guided_recipes
     from quantscope.errors import BadConfigError
+    from quantscope.files import is_there
 
     path = Path(name)
-    if path.exists():
+    if is_there(path):
         return Recipe.load(path)
     guided = guided_recipes()
     if name in guided:

@@ -13,6 +13,7 @@ from quantscope.data.images import ImageSet, digest_of
 from quantscope.data.npz import load_npz
 from quantscope.data.sample import load_calibration_pool, load_sample
 from quantscope.errors import BadDataError
+from quantscope.files import is_there
 
 __all__ = [
     "DataInfo",
@@ -31,14 +32,17 @@ __all__ = [
 ]
 
 
-def load(spec: str) -> ImageSet:
-    """What every command's --data means: "sample", "full" (the test images), or a .npz file."""
+def load(spec: str, *, first: int | None = None) -> ImageSet:
+    """What every command's --data means: "sample", "full" (the test images), or a .npz file.
+
+    Of a file, no more than the `first` images are read.
+    """
     if spec == "sample":
         return load_sample()
     if spec == "full":
         return load_full("test")
-    if not spec.endswith(".npz") and not Path(spec).exists():
+    if not spec.endswith(".npz") and not is_there(Path(spec)):
         raise BadDataError(
             f"There is no data '{spec}'; give sample, full or the path of a .npz file"
         )
-    return load_npz(spec)
+    return load_npz(spec, first=first)

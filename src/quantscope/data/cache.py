@@ -6,15 +6,17 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import platformdirs
 
 from quantscope.data.cifar10 import CIFAR10, CLASS_NAMES, Edition, SplitName
-from quantscope.data.images import ImageSet, digest_of
-from quantscope.errors import BadDataError
-from quantscope.files import TEMPORARY
+from quantscope.data.images import ImageSet
+from quantscope.data.npy_members import BAD_HEADER
+from quantscope.errors import BadDataError, QuantscopeError
+from quantscope.files import TEMPORARY, check_file, is_folder
 
 FOLDER = "cifar10"
 MAKING = f"{TEMPORARY}{FOLDER}-"
@@ -27,7 +29,14 @@ Arrays = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
 def cache_folder() -> Path:
     """Where quantscope keeps what can be fetched again; set QUANTSCOPE_CACHE to move it."""
     chosen = os.environ.get("QUANTSCOPE_CACHE")
-    return Path(chosen).expanduser() if chosen else Path(platformdirs.user_cache_dir("quantscope"))
+    if not chosen:
+        return Path(platformdirs.user_cache_dir("quantscope"))
+    try:
+        return Path(chosen).expanduser()
+    except RuntimeError:
+        raise BadDataError(
+            f"QUANTSCOPE_CACHE is {chosen}, whose home folder is not known"
+        ) from None
 
 
 def load_full(
@@ -38,17 +47,17 @@ def load_full(
     Shapes and sizes are checked; the pixels were verified when they were fetched.
     """
     folder = (cache or cache_folder()) / FOLDER
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise BadDataError(
             f"The full CIFAR-10 set is not in {folder}; get it with: quantscope data fetch"
         )
     expected = edition.split(split)
     count = len(expected)
     try:
-        images = np.load(folder / f"{split}_images.npy", mmap_mode="r", allow_pickle=False)
-        labels = np.load(folder / f"{split}_labels.npy", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise _damaged(folder, split, str(error).splitlines()[0]) from None
+        images = _mapped(folder / f"{split}_images.npy")
+        labels = np.array(_mapped(folder / f"{split}_labels.npy")[: count + 1])
+    except QuantscopeError as error:
+        raise _damaged(folder, split, str(error)) from None
     if images.shape != (count, 3, 32, 32) or images.dtype != np.uint8:
         raise _damaged(folder, split, f"its images are {images.dtype} {list(images.shape)}")
     if labels.shape != (count,) or labels.dtype != np.int64:
@@ -61,8 +70,17 @@ def load_full(
         indices=np.arange(count, dtype=np.int64),
         class_names=CLASS_NAMES,
         layout="nchw-pixels",
-        known_digest=expected.digest,
     )
+
+
+def _mapped(path: Path) -> npt.NDArray[Any]:
+    """Open an array as a memory map, which reads no more than is looked at."""
+    check_file(path, "the file that was fetched")
+    try:
+        found: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, EOFError, *BAD_HEADER) as error:
+        raise BadDataError(next(iter(str(error).splitlines()), "it cannot be read")) from None
+    return np.atleast_1d(found)
 
 
 def _damaged(folder: Path, split: str, found: str) -> BadDataError:
@@ -74,10 +92,19 @@ def _damaged(folder: Path, split: str, found: str) -> BadDataError:
 def verified(cache: Path, edition: Edition) -> bool:
     """Whether the full set is there and every pixel and label is as it should be."""
     try:
-        halves = [load_full(split, cache=cache, edition=edition) for split in _SPLITS]
+        for split in _SPLITS:
+            load_verified(split, cache=cache, edition=edition)
     except BadDataError:
         return False
-    return all(digest_of(half.images, half.labels) == half.known_digest for half in halves)
+    return True
+
+
+def load_verified(split: SplitName, *, cache: Path, edition: Edition = CIFAR10) -> ImageSet:
+    """`load_full`, every pixel and label of which is as it should be."""
+    half = load_full(split, cache=cache, edition=edition)
+    if half.digest != edition.split(split).digest:
+        raise _damaged(cache / FOLDER, split, "its images or labels are not CIFAR-10's")
+    return half
 
 
 @contextmanager

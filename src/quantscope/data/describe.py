@@ -5,7 +5,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from quantscope.data.cache import FOLDER, cache_folder, load_full
+from quantscope.data.cache import FOLDER, cache_folder, load_verified
+from quantscope.data.cifar10 import CIFAR10, Edition
 from quantscope.data.images import ImageSet
 from quantscope.data.sample import load_calibration_pool, load_sample
 from quantscope.errors import BadDataError
@@ -28,7 +29,7 @@ class SetInfo:
 
 @dataclass(frozen=True)
 class DataInfo:
-    """`full_problem` is None when the full set is present and opens."""
+    """`full_problem` is None when the full set is there, whole and undamaged."""
 
     sample: SetInfo
     calibration_pool: SetInfo
@@ -49,15 +50,16 @@ class DataInfo:
         }
 
 
-def describe(*, cache: Path | None = None) -> DataInfo:
-    """What is bundled, and whether the full set is there. Quick: nothing is verified again."""
+def describe(*, cache: Path | None = None, edition: Edition = CIFAR10) -> DataInfo:
+    """What is bundled, and whether the full set is there and is what it should be."""
     cache = cache or cache_folder()
     folder = cache / FOLDER
     full: tuple[SetInfo, ...] = ()
     problem = None
     try:
-        halves = load_full("train", cache=cache), load_full("test", cache=cache)
-        full = _info(halves[0], folder, "train_*"), _info(halves[1], folder, "test_*")
+        train = load_verified("train", cache=cache, edition=edition)
+        test = load_verified("test", cache=cache, edition=edition)
+        full = _info(train, folder, "train_*"), _info(test, folder, "test_*")
     except BadDataError as error:
         problem = str(error)
     bundled = Path(str(files("quantscope.data") / "bundled"))

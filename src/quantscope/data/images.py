@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -39,15 +39,14 @@ class ImageSet:
     indices: Labels
     class_names: tuple[str, ...]
     layout: Layout
-    known_digest: str | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.labels)
 
     @cached_property
     def digest(self) -> str:
-        """`digest_of` the images and labels; already known for CIFAR-10's whole sets."""
-        return self.known_digest or digest_of(self.images, self.labels)
+        """`digest_of` the images and labels."""
+        return digest_of(self.images, self.labels)
 
     def take(self, count: int) -> "ImageSet":
         """The first `count` images. Every prefix of the bundled sets is balanced over classes."""
@@ -63,25 +62,23 @@ class ImageSet:
             images=self.images[:count],
             labels=self.labels[:count],
             indices=self.indices[:count],
-            known_digest=None,
         )
 
     def select(self, rows: Sequence[int] | npt.NDArray[np.integer[Any]]) -> "ImageSet":
         """The images at these rows of this set, in this order; copies them."""
-        chosen = np.asarray(rows, dtype=np.int64)
-        outside = chosen[(chosen < 0) | (chosen >= len(self))]
-        if outside.size:
-            row = np.flatnonzero(self.indices == outside[0])
+        outside = next((row for row in rows if not 0 <= row < len(self)), None)
+        if outside is not None:
+            row = np.flatnonzero(self.indices == outside) if outside < 2**63 else np.empty(0)
             hint = f" (that number of the whole set is row {row[0]} here)" if row.size else ""
             raise BadDataError(
-                f"{self.name} has no image {outside[0]}; its rows are 0 to {len(self) - 1:,}{hint}"
+                f"{self.name} has no image {outside}; its rows are 0 to {len(self) - 1:,}{hint}"
             )
+        chosen = np.asarray(rows, dtype=np.int64)
         return replace(
             self,
             images=self.images[chosen],
             labels=self.labels[chosen],
             indices=self.indices[chosen],
-            known_digest=None,
         )
 
     def class_counts(self) -> dict[str, int]:

@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import IO
 
 from quantscope.errors import BadDataError
+from quantscope.files import check_output
+
+LOCK = ".lock"
 
 if sys.platform == "win32":
     import msvcrt
@@ -23,7 +26,8 @@ else:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold the folder's lock, which the system releases even when the process is killed."""
-    with (folder / ".lock").open("ab") as stream:
+    check_output(folder / LOCK)  # opening a pipe would wait
+    with (folder / LOCK).open("ab") as stream:
         try:
             _lock(stream)
         except (BlockingIOError, PermissionError):

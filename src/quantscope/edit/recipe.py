@@ -13,11 +13,12 @@ from quantscope.edit.editors import AnyApplied, AnyEditor
 from quantscope.edit.edits import Edit
 from quantscope.edit.edits_json import edit_from_dict, edit_to_dict
 from quantscope.errors import BadConfigError, QuantscopeError
-from quantscope.files import write_whole
+from quantscope.files import parse_json, read_bytes, write_whole
 
 FORMAT = "quantscope recipe 1"
 
 _DIGEST_LENGTH = 64
+_MOST_BYTES = 2 * 2**20
 _NAMED = 4
 _FIELDS = ("format", "title", "base_model", "base_digest", "note", "edits", "effect")
 
@@ -59,8 +60,8 @@ class Recipe:
     def from_json(cls, text: str, *, source: str = "The recipe") -> "Recipe":
         """`source` begins the one line that says what is wrong."""
         try:
-            given = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
-        except (ValueError, RecursionError) as error:
+            given = parse_json(text)
+        except ValueError as error:
             raise BadConfigError(f"{source} is not JSON: {error}") from None
         try:
             return _recipe(given)
@@ -70,10 +71,9 @@ class Recipe:
     @classmethod
     def load(cls, path: Path | str) -> "Recipe":
         path = Path(path)
+        content = read_bytes(path, "a recipe", kind=BadConfigError, most_bytes=_MOST_BYTES)
         try:
-            text = path.read_text(encoding="utf-8")
-        except OSError as error:
-            raise BadConfigError(f"Cannot read the recipe {path}: {error.strerror}") from None
+            text = content.decode("utf-8")
         except ValueError:
             raise BadConfigError(f"{path} is not a recipe: it is not UTF-8 text") from None
         return cls.from_json(text, source=str(path))
@@ -176,15 +176,3 @@ def _text(value: Any, indent: int | None = None) -> str:
         raise BadConfigError(
             "The recipe holds NaN or infinity, which a JSON file cannot hold"
         ) from None
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"{next(n for n in names if names.count(n) > 1)!r} is there twice")
-    return found
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a number in JSON")

@@ -26,7 +26,7 @@ from quantscope.edit.wiring import Graph, Wiring, wire
 from quantscope.errors import BadModelError
 from quantscope.files import check_outputs, write_whole
 from quantscope.model import Network, Pairing
-from quantscope.model.network import PROVENANCE_KEY
+from quantscope.model.provenance import PROVENANCE_KEY
 from quantscope.model.pt2_graph import program_graph
 from quantscope.model.torch_file import open_pt2, torch_kind
 from quantscope.model.torch_reader import read_pt2
@@ -70,7 +70,7 @@ class ProgramEditor:
 
     def __init__(self, model: str | Path, float_model: str | Path | None = None) -> None:
         path = find_model(model)
-        if path.is_file() and torch_kind(path) != "pt2":
+        if torch_kind(path) != "pt2":
             raise BadModelError(
                 f"{path.name} is a TorchScript archive, whose weights are packed for its kernels; "
                 f"edit the ONNX file or the program (.pt2) that it comes from"

@@ -1,7 +1,6 @@
 """The float weights that a PT2E program's integers were rounded from. Needs no torch."""
 
 import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -13,8 +12,8 @@ from numpy.typing import NDArray
 
 from quantscope.errors import BadModelError
 from quantscope.model import Network, Pairing, pair
-from quantscope.model.network import PROVENANCE_KEY
 from quantscope.model.pairing import TensorPair
+from quantscope.model.provenance import recorded_facts
 from quantscope.model.pt2_graph import program_graph
 from quantscope.model.pt2_quantizers import read_stored
 from quantscope.model.reader import TORCH_SUFFIXES
@@ -37,14 +36,12 @@ def known_float_program(network: Network, given: str | Path | None) -> Path | No
                 f"give its float model as .pt2 or .safetensors (bundled: resnet8-torch)"
             )
         return path
-    try:
-        facts = json.loads(network.metadata.get(PROVENANCE_KEY, "{}"))
-    except ValueError:
-        return None
-    digest = facts.get("float_model_digest") if isinstance(facts, dict) else None
+    digest = (recorded_facts(network.metadata) or {}).get("float_model_digest")
     for path in bundled_models().values():
-        is_weights = path.suffix == ".safetensors" and path.exists()
-        if is_weights and hashlib.sha256(path.read_bytes()).hexdigest() == digest:
+        if (
+            path.suffix == ".safetensors"
+            and hashlib.sha256(path.read_bytes()).hexdigest() == digest
+        ):
             return path
     return None
 

@@ -22,11 +22,7 @@ AttributeValue = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple
 
 Array = NDArray[Any]
 
-PROVENANCE_KEY = "quantscope.provenance"
-"""Of an ONNX file's metadata and of a .pt2 file's extra files; its value is JSON."""
-
 __all__ = [
-    "PROVENANCE_KEY",
     "Edge",
     "Layer",
     "Network",

@@ -1,13 +1,19 @@
 """Is the graph a graph: every name known, made once, in no circle, every operator valid."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import onnx
 
 from quantscope.errors import BadModelError
+from quantscope.model.onnx_ops import QDQ_OPS, QOPERATOR_OPS
 from quantscope.model.onnx_tensors import is_external, subgraphs
+
+_TEXT, _EMPTY = "holds text", "is empty"
+_NOTHING_WRONG: Mapping[str, str] = MappingProxyType({})
+_NUMERIC = QDQ_OPS | QOPERATOR_OPS | {"Conv", "ConvTranspose", "Gemm", "MatMul"}
 
 _AXIS = re.compile("Unrecognized attribute: axis for operator (Deq|Q)uantizeLinear")
 _PER_CHANNEL = "; scales by channel need opset 13: convert or export it for that"
@@ -29,6 +35,7 @@ def check_model(path: Path, proto: onnx.ModelProto) -> None:
     if not proto.graph.output:
         raise BadModelError(f"{path} has no outputs")
     _check_names(path, proto.graph, frozenset())
+    _check_numbers(path, proto.graph, max(entry.version for entry in proto.opset_import))
     skeleton = weightless(proto)
     for value in (*skeleton.graph.input, *skeleton.graph.output):
         if value.type.HasField("tensor_type"):
@@ -90,6 +97,16 @@ def _external_value(node: onnx.NodeProto) -> onnx.TensorProto | None:
         if attribute.name == "value" and is_external(value):
             return value
     return None
+
+
+def sort_nodes(graph: onnx.GraphProto) -> None:
+    """Put the nodes into an order in which they can run; runtimes do it, the format demands it."""
+    order = topological_order(graph)
+    if order != list(range(len(graph.node))):
+        nodes = [graph.node[index] for index in order]
+        copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+        graph.ClearField("node")
+        graph.node.extend(copies)
 
 
 def topological_order(graph: onnx.GraphProto) -> list[int]:
@@ -163,6 +180,54 @@ def _check_names(path: Path, graph: onnx.GraphProto, outer: frozenset[str]) -> N
     for attribute in (attribute for node in graph.node for attribute in node.attribute):
         for inner in subgraphs(attribute):
             _check_names(path, inner, known)
+
+
+def _check_numbers(
+    path: Path, graph: onnx.GraphProto, opset: int, outer: Mapping[str, str] = _NOTHING_WRONG
+) -> None:
+    """What computes takes numbers, and some; onnx's checker does not look at constants."""
+    wrong = {**outer, **_constants_without_numbers(graph)}
+    for index, node in enumerate(graph.node):
+        for place, name in enumerate(node.input if wrong else ()):
+            if name in wrong and _takes_numbers(node, place, opset, empty=wrong[name] == _EMPTY):
+                title = _title(node, index)
+                raise BadModelError(
+                    f"Node {title} of {path} takes numbers, but {name!r} {wrong[name]}"
+                )
+        for attribute in node.attribute:
+            for inner in subgraphs(attribute):
+                _check_numbers(path, inner, opset, wrong)
+
+
+def _constants_without_numbers(graph: onnx.GraphProto) -> dict[str, str]:
+    wrong = {tensor.name: fault for tensor in graph.initializer if (fault := _no_numbers(tensor))}
+    for node in graph.node:
+        for attribute in node.attribute if node.op_type == "Constant" else ():
+            fault = _no_numbers(attribute.t) if attribute.name == "value" else None
+            if attribute.name in ("value_string", "value_strings"):
+                fault = _TEXT
+            if fault:
+                wrong.update(dict.fromkeys(node.output, fault))
+    return wrong
+
+
+def _no_numbers(tensor: onnx.TensorProto) -> str | None:
+    if tensor.data_type == onnx.TensorProto.STRING:
+        return _TEXT
+    return _EMPTY if 0 in tensor.dims else None
+
+
+def _takes_numbers(node: onnx.NodeProto, place: int, opset: int, *, empty: bool) -> bool:
+    """Whether an operator's input cannot be text, or nothing."""
+    if empty:  # nothing can be quantized, but not with no scale
+        return node.op_type in QOPERATOR_OPS or (node.op_type in QDQ_OPS and place > 0)
+    if node.op_type in _NUMERIC:
+        return True
+    try:
+        inputs = onnx.defs.get_schema(node.op_type, opset, node.domain).inputs
+    except onnx.defs.SchemaError:
+        return False
+    return bool(inputs) and "tensor(string)" not in inputs[min(place, len(inputs) - 1)].types
 
 
 def _check_order(path: Path, graph: onnx.GraphProto) -> None:

@@ -13,49 +13,26 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from quantscope.errors import BadModelError
-from quantscope.files import note_read
-from quantscope.model.onnx_checks import check_model
-from quantscope.model.onnx_tensors import Dim, Shape, element_type, locate_tensors, shape_of
+from quantscope.files import check_file
+from quantscope.model.onnx_checks import check_model, sort_nodes
+from quantscope.model.onnx_limits import check_affordable, check_functions
+from quantscope.model.onnx_ops import QDQ_OPS, QOPERATOR_OPS
+from quantscope.model.onnx_tensors import (
+    THIS_FILE,
+    Dim,
+    Shape,
+    element_type,
+    load_external,
+    locate_tensors,
+    shape_of,
+)
 from quantscope.model.wire import WireError, has_bad_text, without_weights
 
 Format = Literal["float", "qdq", "qoperator", "mixed"]
 
-DEFAULT_DOMAINS = ("", "ai.onnx")
-QDQ_OPS = frozenset({"QuantizeLinear", "DequantizeLinear"})
-# Operators that take integers and their scales, of ONNX itself and of onnxruntime's own domain.
-QOPERATOR_OPS = frozenset(
-    {
-        "ConvInteger",
-        "DynamicQuantizeLSTM",
-        "DynamicQuantizeMatMul",
-        "GatherBlockQuantized",
-        "MatMulBnb4",
-        "MatMulInteger",
-        "MatMulIntegerToFloat",
-        "MatMulNBits",
-        "QAttention",
-        "QEmbedLayerNormalization",
-        "QGemm",
-        "QLinearAdd",
-        "QLinearAveragePool",
-        "QLinearConcat",
-        "QLinearConv",
-        "QLinearGlobalAveragePool",
-        "QLinearLeakyRelu",
-        "QLinearMatMul",
-        "QLinearMul",
-        "QLinearReduceMean",
-        "QLinearSigmoid",
-        "QLinearSoftmax",
-        "QLinearWhere",
-        "QMoE",
-        "QOrderedAttention",
-        "QOrderedGelu",
-        "QOrderedLayerNormalization",
-        "QOrderedLongformerAttention",
-        "QOrderedMatMul",
-    }
-)
+_MOST_AT_ONCE = 65_536
+_MOST_BYTES = 2**31 - 1
+"""Of a message of protobuf."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +66,19 @@ class OnnxFile:
     external_files: tuple[Path, ...]
     hollow: onnx.ModelProto = field(repr=False, compare=False)
 
+    def check_affordable(self) -> None:
+        """Raise one line if no machine could run it; `inspect` and `graph` still show it."""
+        if "_is_affordable" not in self.__dict__:
+            check_affordable(self.path, self.hollow)
+            self.__dict__["_is_affordable"] = True
+
     def load_proto(self) -> onnx.ModelProto:
-        """A fresh copy of the whole model with all weights in memory, for the caller to change."""
-        return onnx.load(self.path)
+        """A fresh copy of the whole model with all weights in memory, to be changed or run."""
+        self.check_affordable()
+        proto = onnx.load(self.path, load_external_data=False)
+        load_external(self.path, proto)
+        sort_nodes(proto.graph)
+        return proto
 
     @cached_property
     def op_counts(self) -> Mapping[str, int]:
@@ -111,9 +98,8 @@ def load_onnx(path: Path | str) -> OnnxFile:
         memoryview(mapped) as content,
     ):
         proto = _parse(path, content)
+    check_functions(path, proto)
     external_files = locate_tensors(path, proto)
-    for part in (path, *external_files):
-        note_read(part)
     check_model(path, proto)
     graph = proto.graph
     constants = {tensor.name for tensor in graph.initializer}
@@ -142,6 +128,12 @@ def classifier_input(file: OnnxFile) -> TensorSpec:
             f"{file.path} has {len(file.inputs)} inputs ({found}); a classifier has one"
         )
     spec = file.inputs[0]
+    batch = spec.shape[0] if spec.shape else None
+    if isinstance(batch, int) and batch > _MOST_AT_ONCE:
+        raise BadModelError(
+            f"{file.path} takes {batch:,} images at once, more than the {_MOST_AT_ONCE:,} that are "
+            "run; export it with a batch of 1, or an open one"
+        )
     if spec.shape is None or len(spec.shape) < 2:
         raise BadModelError(
             f"The input {spec.name!r} of {file.path} has the shape {show_shape(spec.shape)}; "
@@ -175,21 +167,14 @@ def _show_dim(dim: Dim) -> str:
 
 
 def _check_readable(path: Path) -> None:
-    try:
-        if path.is_dir():
-            raise BadModelError(f"{path} is a folder; give the .onnx file in it")
-        if not path.exists():
-            raise BadModelError(f"There is no file {path}")
-        if not path.is_file():  # a pipe or a device could keep us reading for ever
-            raise BadModelError(f"{path} is not a regular file; give an .onnx file")
-        if path.stat().st_size == 0:
-            raise BadModelError(f"{path} is empty; it should be an ONNX model")
-        with path.open("rb"):
-            pass
-    except OSError as error:
-        raise BadModelError(f"Cannot read {path}: {error.strerror or error}") from None
-    except ValueError as error:  # a null byte in the name
-        raise BadModelError(f"Cannot read {str(path)!r}: {error}") from None
+    size = check_file(path, "an .onnx file", kind=BadModelError)
+    if size == 0:
+        raise BadModelError(f"{path} is empty; it should be an ONNX model")
+    if size > _MOST_BYTES:
+        raise BadModelError(
+            f"{path} has {size:,} bytes; an ONNX file has at most {_MOST_BYTES:,}, larger weights "
+            "are kept in a file beside it"
+        )
 
 
 _OTHER_KINDS = (
@@ -211,7 +196,7 @@ def _parse(path: Path, content: memoryview) -> onnx.ModelProto:
             raise BadModelError(f"{path} is not an ONNX model but {kind}")
     proto = onnx.ModelProto()
     try:
-        proto.ParseFromString(without_weights(content, location=path.name))
+        proto.ParseFromString(without_weights(content, location=THIS_FILE))
     except (WireError, DecodeError) as error:
         if head[:1] != b"\x08":  # not the ir_version that exporters write first
             raise BadModelError(f"{path} is not an ONNX model: {_first_bytes(head)}") from None

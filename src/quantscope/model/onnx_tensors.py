@@ -1,6 +1,6 @@
 """Where a model's tensors are, and whether their bytes are really there."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import prod
 from pathlib import Path
 
@@ -8,6 +8,7 @@ import onnx
 import onnx_ir as ir
 
 from quantscope.errors import BadModelError
+from quantscope.files import check_file, is_there
 
 Dim = int | str | None
 Shape = tuple[Dim, ...]
@@ -32,6 +33,9 @@ def element_bits(code: int) -> int | None:
         return None
     return int(ir.DataType(code).bitwidth)
 
+
+THIS_FILE = "<this file>"
+"""The location of tensors that `wire.py` has left in the model's own file."""
 
 OPEN_DIMENSION = -1  # what some exporters write where others give a symbol
 
@@ -66,12 +70,14 @@ def external_range(tensor: onnx.TensorProto) -> tuple[str, int, int | None]:
 
 def external_path(model: Path, location: str) -> Path:
     """The data file, which must lie in the model's folder or below it, links followed."""
-    if location == model.name:
+    if location in (THIS_FILE, model.name):
         return model.resolve()
     folder = model.parent.resolve()
     try:
         path = (folder / location).resolve()
-        path.is_file()
+        path.stat()
+    except (FileNotFoundError, PermissionError):
+        pass  # which is said where it is read
     except (OSError, ValueError, RuntimeError):  # too long, a null byte, a loop of links
         shown = f"{location[:40]}..." if len(location) > 40 else location
         raise BadModelError(
@@ -87,8 +93,8 @@ def external_path(model: Path, location: str) -> Path:
 
 def locate_tensors(model: Path, proto: onnx.ModelProto) -> tuple[Path, ...]:
     """Check that every constant's bytes are there; the external data files, sorted."""
-    files: set[Path] = set()
-    for tensor in _tensors(proto.graph):
+    sizes: dict[Path, int] = {}
+    for tensor in _all_tensors(proto):
         count = _check_shape(model, f"The constant {tensor.name!r}", tuple(tensor.dims))
         if tensor.data_type not in _KNOWN_TYPES:
             raise BadModelError(
@@ -96,13 +102,29 @@ def locate_tensors(model: Path, proto: onnx.ModelProto) -> tuple[Path, ...]:
             )
         bits = element_bits(tensor.data_type)
         if is_external(tensor):
-            files.add(_check_external(model, tensor, count, bits))
+            _check_external(model, tensor, count, bits, sizes)
         else:
             _check_inline(model, tensor, count, bits)
     for value in (*proto.graph.input, *proto.graph.output):
         shape = shape_of(value.type) or ()
         _check_shape(model, f"{value.name!r}", tuple(dim for dim in shape if isinstance(dim, int)))
-    return tuple(sorted(files - {model.resolve()}))
+    return tuple(sorted(sizes.keys() - {model.resolve()}))
+
+
+def load_external(model: Path, proto: onnx.ModelProto) -> None:
+    """Bring constants that `locate_tensors` has checked into memory.
+
+    onnx's own loader does the same, but refuses files that have a second name.
+    """
+    for tensor in _all_tensors(proto):
+        if is_external(tensor):
+            location, offset, _ = external_range(tensor)
+            count = -(-prod(tensor.dims) * (element_bits(tensor.data_type) or 0) // 8)
+            with external_path(model, location).open("rb") as file:
+                file.seek(offset)
+                tensor.raw_data = file.read(count)
+            tensor.ClearField("external_data")
+            tensor.ClearField("data_location")
 
 
 def _check_shape(model: Path, what: str, dims: tuple[int, ...]) -> int:
@@ -114,7 +136,10 @@ def _check_shape(model: Path, what: str, dims: tuple[int, ...]) -> int:
     return prod(dims)
 
 
-def _check_external(model: Path, tensor: onnx.TensorProto, count: int, bits: int | None) -> Path:
+def _check_external(
+    model: Path, tensor: onnx.TensorProto, count: int, bits: int | None, sizes: dict[Path, int]
+) -> None:
+    """Check a constant's place in a data file, whose size goes into `sizes`."""
     try:
         location, offset, length = external_range(tensor)
     except ValueError:
@@ -126,18 +151,19 @@ def _check_external(model: Path, tensor: onnx.TensorProto, count: int, bits: int
         raise BadModelError(
             f"The constant {tensor.name!r} in {model} keeps strings as external data"
         )
-    if not path.is_file():
+    if not is_there(path):
         raise BadModelError(
             f"{model} keeps weights in {location!r}, which is missing; put it beside the model"
         )
     needed = -(-count * bits // 8)
-    size = path.stat().st_size
+    if path not in sizes:
+        sizes[path] = check_file(path, f"the weights of {model}", BadModelError)
+    size = sizes[path]
     if offset < 0 or (length is not None and length != needed) or offset + needed > size:
         raise BadModelError(
             f"The constant {tensor.name!r} in {model} needs {needed} bytes, but its place in "
             f"{location!r} holds {size - offset if length is None else length}"
         )
-    return path
 
 
 def _check_inline(model: Path, tensor: onnx.TensorProto, count: int, bits: int | None) -> None:
@@ -165,12 +191,22 @@ def _check_inline(model: Path, tensor: onnx.TensorProto, count: int, bits: int |
         )
 
 
+def _all_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    yield from _tensors(proto.graph)
+    for function in proto.functions:
+        yield from _tensors_of(function.node)
+
+
 def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
     yield from graph.initializer
     for sparse in graph.sparse_initializer:
         yield sparse.values
         yield sparse.indices
-    for node in graph.node:
+    yield from _tensors_of(graph.node)
+
+
+def _tensors_of(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
+    for node in nodes:
         for attribute in node.attribute:
             if attribute.HasField("t"):
                 yield attribute.t

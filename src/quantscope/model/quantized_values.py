@@ -4,8 +4,8 @@ import onnx_ir as ir
 
 from quantscope.model.drafts import Draft, QuantizedValues, padded_inputs, register
 from quantscope.model.nbits import add_nbits
-from quantscope.model.onnx_file import QDQ_OPS
 from quantscope.model.onnx_graph import MICROSOFT, STANDARD, OnnxGraph, output_names
+from quantscope.model.onnx_ops import QDQ_OPS
 from quantscope.model.qdq import add_quantizer
 from quantscope.model.qoperator import add_qoperator, layout_of
 

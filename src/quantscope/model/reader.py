@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from quantscope.errors import BadModelError
+from quantscope.files import check_file
 from quantscope.model.network import Network
 from quantscope.model.onnx_reader import read_onnx
 from quantscope.model.torch_archive import is_zip
@@ -19,7 +20,8 @@ def read_network(path: Path | str) -> Network:
             f"{path.name} holds weights alone, no layers; give the ONNX file of the network, or "
             f"quantize it to a .pt2 program"
         )
-    if path.is_file() and (path.suffix in TORCH_SUFFIXES or is_zip(path)):
+    check_file(path, "a model's file", BadModelError)
+    if path.suffix in TORCH_SUFFIXES or is_zip(path):
         if torch_kind(path) == "pt2":
             from quantscope.model.torch_reader import read_pt2
 

@@ -28,6 +28,25 @@ def infer_types(
     skeleton = weightless(proto)
     declared = {value.name: value for value in skeleton.graph.value_info}
     used = None if batch is None else _set_batch(skeleton, batch)
+    graph = _inferred(skeleton).graph
+    types = {tensor.name: _constant_type(tensor) for tensor in proto.graph.initializer}
+    for value in (*declared.values(), *graph.value_info, *graph.input, *graph.output):
+        found, before = _value_type(value), types.get(value.name, TensorType("unknown", None))
+        types[value.name] = TensorType(
+            before.dtype if found.dtype == "unknown" else found.dtype,
+            before.shape if found.shape is None else found.shape,
+        )
+    return types, used
+
+
+def infer_shapes(proto: onnx.ModelProto, *, batch: int) -> onnx.ModelProto:
+    """Give the model without its weights, with the shapes of all values, inner graphs' too."""
+    skeleton = weightless(proto)
+    _set_batch(skeleton, batch)
+    return _inferred(skeleton)
+
+
+def _inferred(skeleton: onnx.ModelProto) -> onnx.ModelProto:
     _replace_nodes(skeleton)
     # What the file says of its inner tensors may be stale; it only helps where onnx knows no rule.
     unknown = {
@@ -36,22 +55,13 @@ def infer_types(
         if node.domain not in ("", "ai.onnx")
         for name in node.output
     }
-    kept = [value for name, value in declared.items() if name in unknown]
+    kept = [value for value in skeleton.graph.value_info if value.name in unknown]
     skeleton.graph.ClearField("value_info")
     skeleton.graph.value_info.extend(kept)
     try:
-        inferred = onnx.shape_inference.infer_shapes(skeleton, data_prop=True)
+        return onnx.shape_inference.infer_shapes(skeleton, data_prop=True)
     except Exception:  # a rule gave up on an odd graph; the declared shapes are still true
-        inferred = skeleton
-    types = {tensor.name: _constant_type(tensor) for tensor in proto.graph.initializer}
-    graph = inferred.graph
-    for value in (*declared.values(), *graph.value_info, *graph.input, *graph.output):
-        found, before = _value_type(value), types.get(value.name, TensorType("unknown", None))
-        types[value.name] = TensorType(
-            before.dtype if found.dtype == "unknown" else found.dtype,
-            before.shape if found.shape is None else found.shape,
-        )
-    return types, used
+        return skeleton
 
 
 def _value_type(value: onnx.ValueInfoProto) -> TensorType:

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from quantscope.errors import BadModelError
+from quantscope.files import check_file
 
 # PyTorch stores tensors as they are and deflates only TorchScript's code, so what was deflated
 # is small; more is a bomb.
@@ -73,8 +74,12 @@ def open_archive(path: Path) -> TorchArchive:
 
 
 def is_zip(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(4) == _ZIP_START
+    """Tell whether a file begins as zip archives do; one that cannot be read does not."""
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == _ZIP_START
+    except OSError:
+        return False
 
 
 def new_archive(members: Mapping[str, bytes]) -> io.BytesIO:
@@ -92,20 +97,11 @@ def new_archive(members: Mapping[str, bytes]) -> io.BytesIO:
 
 
 def _readable_size(path: Path) -> int:
-    try:
-        if path.is_dir():
-            raise BadModelError(f"{path} is a folder; give a PyTorch file in it")
-        if not path.is_file():
-            raise BadModelError(f"There is no file {path}")
-        size = path.stat().st_size
-        if size == 0:
-            raise BadModelError(f"{path} is empty; it should be a PyTorch model")
-        with path.open("rb") as file:
-            start = file.read(64)
-    except OSError as error:
-        raise BadModelError(f"Cannot read {path}: {error.strerror or error}") from None
-    except ValueError as error:  # a null byte in the name
-        raise BadModelError(f"Cannot read {str(path)!r}: {error}") from None
+    size = check_file(path, "a PyTorch model, .pt2 or .pt", kind=BadModelError)
+    if size == 0:
+        raise BadModelError(f"{path} is empty; it should be a PyTorch model")
+    with path.open("rb") as file:
+        start = file.read(64)
     if not start.startswith(_ZIP_START):
         shown = "it is text" if start.isascii() and b"\0" not in start else start[:8].hex(" ")
         raise BadModelError(

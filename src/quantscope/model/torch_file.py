@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from quantscope.errors import BadModelError
+from quantscope.files import check_file
 from quantscope.model.pickles import PickleContent, look_into
 from quantscope.model.pt2_operators import RefusedError
 from quantscope.model.pt2_program import DTYPES, clean_payloads, clean_program
@@ -95,7 +96,8 @@ class Pt2File:
 
 def torch_kind(path: Path) -> TorchKind:
     """What kind of PyTorch file this is; raises for those that are not opened, saying why."""
-    if path.is_file() and not is_zip(path):
+    check_file(path, "a PyTorch program (.pt2)", BadModelError)
+    if not is_zip(path):
         _refuse_pickle(path)
     return archive_kind(open_archive(path))
 

@@ -58,6 +58,7 @@ def quantize_onnx(
         raise BadConfigError(f"An ONNX model is quantized with onnxruntime, not {config.framework}")
     check_outputs([output], reads=[float_path])
     file = load_onnx(float_path)
+    file.check_affordable()
     if file.format != "float":
         raise BadModelError(
             f"{float_path} is quantized already ({file.format}); give the float model that it "

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from quantscope.model import Network, Pairing
 from quantscope.model.residuals import residuals
-from quantscope.plurals import many
+from quantscope.plain_text import many, printable
 from quantscope.report.compare_page import page
 from quantscope.report.compare_tables import anchor_of, comparison_tables, number, side_by_side
 from quantscope.report.figures.channels import channel_error
@@ -21,7 +21,6 @@ from quantscope.report.figures.sources import error_sources
 from quantscope.report.figures.sqnr import sqnr_along
 from quantscope.report.provenance_text import provenance_facts
 from quantscope.report.style import ThemeName, signed, svg_bytes
-from quantscope.report.wording import printable
 from quantscope.run.compare_reading import flagged, reading, usual
 from quantscope.run.compare_results import Comparison, TensorComparison
 from quantscope.run.compare_with import SideBySide

@@ -5,8 +5,8 @@ from html import escape
 from typing import NamedTuple
 
 from quantscope.model import Network
+from quantscope.plain_text import printable
 from quantscope.report.style import signed
-from quantscope.report.wording import printable
 from quantscope.run.compare_reading import flagged
 from quantscope.run.compare_results import Comparison, TensorComparison
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from quantscope.plurals import many
+from quantscope.plain_text import many, printable
 from quantscope.report.network_text import spread_text
 from quantscope.report.text_table import Column, TextTable
-from quantscope.report.wording import printable, rounded
+from quantscope.report.wording import rounded
 from quantscope.run.compare_results import Comparison
 from quantscope.run.compare_with import MatchedTensors, SideBySide, VersionTensor
 

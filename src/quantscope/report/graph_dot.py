@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from html import escape
 
+from quantscope.plain_text import elided, printable
 from quantscope.report.drawing import Drawing, Kind, Legend, Link, Node
-from quantscope.report.wording import elided, number, printable
+from quantscope.report.wording import number
 
 INK, FAINT, PAPER = "#1b1f24", "#5f6873", "#ffffff"
 LINE, SHORTCUT, MISSING = "#6b7480", "#d55e00", "#d6d9dd"

@@ -9,10 +9,10 @@ from typing import Any
 from xml.etree import ElementTree
 
 from quantscope.errors import BadConfigError, MissingExtraError, QuantscopeError
+from quantscope.plain_text import elided, printable
 from quantscope.report.drawing import Drawing
 from quantscope.report.graph_dot import to_dot
 from quantscope.report.graph_html import to_html
-from quantscope.report.wording import elided, printable
 
 SUFFIXES = (".svg", ".png", ".dot", ".html")
 _SVG = "http://www.w3.org/2000/svg"

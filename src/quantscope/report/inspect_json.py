@@ -7,15 +7,15 @@ import numpy as np
 
 from quantscope.model.network import Array, Layer, Network, QuantTensor
 from quantscope.model.network_json import SCHEMA_VERSION, json_safe
+from quantscope.model.provenance import recorded_facts
 from quantscope.report.layer_text import layer_tensors
-from quantscope.report.provenance_text import provenance_of
 from quantscope.report.raw_nodes import RawGraph, RawParams
 
 
 def inspection(network: Network) -> dict[str, Any]:
     """The whole network, per-channel parameters summarized."""
     whole = network.to_dict()
-    added = json_safe({"provenance": provenance_of(network)})
+    added = json_safe({"provenance": recorded_facts(network.metadata)})
     return {
         **whole,
         "provenance": added["provenance"],

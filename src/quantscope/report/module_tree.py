@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from quantscope.model.network import Layer, Network, total
 from quantscope.model.onnx_tensors import Dim
+from quantscope.plain_text import printable
 from quantscope.report.network_text import batch_of, spread_text
-from quantscope.report.wording import amount, attributes_text, printable, shape_text, type_text
+from quantscope.report.wording import amount, attributes_text, shape_text, type_text
 
 _DEEPEST = 24
 

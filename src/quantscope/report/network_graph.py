@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from quantscope.model.network import Edge, Layer, Network, Operand, QuantTensor
 from quantscope.model.onnx_tensors import Dim
+from quantscope.plain_text import elided, printable
 from quantscope.report.drawing import Drawing, Legend, Link, Node, kind_of
 from quantscope.report.network_text import (
     FORMATS,
@@ -21,8 +22,6 @@ from quantscope.report.wording import (
     amount,
     attributes_text,
     count,
-    elided,
-    printable,
     shape_text,
     type_text,
 )

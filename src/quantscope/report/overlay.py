@@ -1,6 +1,5 @@
 """Numbers of a result, layer by layer: what a drawing is coloured by."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -8,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from quantscope.errors import BadConfigError, BadDataError
+from quantscope.files import read_json
 from quantscope.model.network import Network
-from quantscope.report.wording import elided, printable
+from quantscope.plain_text import elided, printable
 
 _UNITS = {
     "_db": "dB",
@@ -38,12 +38,7 @@ class Overlay:
 
 def read_overlay(path: Path, network: Network, metric: str | None) -> Overlay:
     """The column `metric` of the lists in a JSON file whose rows name layers or tensors."""
-    try:
-        content = json.loads(path.read_bytes())
-    except OSError as error:
-        raise BadDataError(f"Cannot read {path}: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise BadDataError(f"{path} is not JSON; give the result of a command's --json") from None
+    content = read_json(path, "the result of a command's --json")
     return make_overlay(content, network, metric, source=path.name)
 
 

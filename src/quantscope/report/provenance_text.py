@@ -1,13 +1,13 @@
 """Where a model comes from, as its file's metadata says: readable, and never trusted."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from quantscope.model.network import PROVENANCE_KEY, Network
+from quantscope.model.network import Network
+from quantscope.model.provenance import PROVENANCE_KEY, recorded_facts
+from quantscope.plain_text import elided, printable
 from quantscope.report.text_table import Fact
-from quantscope.report.wording import elided, printable
 
 _MOST_CHARACTERS = 400
 _DIGEST = re.compile("[0-9a-f]{64}")
@@ -20,24 +20,12 @@ _LABELS = {
 }
 
 
-def provenance_of(network: Network) -> dict[str, Any] | None:
-    """What quantscope wrote into the file; None if it did not, or if it does not read as JSON."""
-    text = network.metadata.get(PROVENANCE_KEY)
-    if text is None:
-        return None
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
 def provenance_facts(network: Network) -> tuple[Fact, ...]:
     return tuple(_facts(network))
 
 
 def _facts(network: Network) -> Iterator[Fact]:
-    found = provenance_of(network)
+    found = recorded_facts(network.metadata)
     if found is None and PROVENANCE_KEY in network.metadata:
         yield Fact("provenance", "the file has one that does not read as JSON")
     known = [key for key in _LABELS if key in (found or {})]

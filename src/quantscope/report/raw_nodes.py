@@ -11,10 +11,12 @@ import onnx_ir as ir
 
 from quantscope.model.layer_parts import attributes_of, subgraph_names
 from quantscope.model.network import Array, AttributeValue
-from quantscope.model.onnx_file import QDQ_OPS, OnnxFile, TensorSpec, load_onnx
+from quantscope.model.onnx_file import OnnxFile, TensorSpec, load_onnx
 from quantscope.model.onnx_graph import OnnxGraph, input_names, open_graph, output_names
+from quantscope.model.onnx_ops import QDQ_OPS
 from quantscope.model.qoperator import layout_of
-from quantscope.report.wording import attribute_text, printable, shape_text
+from quantscope.plain_text import printable
+from quantscope.report.wording import attribute_text, shape_text
 
 
 class RawParams(NamedTuple):

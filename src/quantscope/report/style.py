@@ -16,7 +16,7 @@ from matplotlib.colors import Colormap, LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 
-from quantscope.report.wording import elided, printable
+from quantscope.plain_text import elided, printable
 
 if TYPE_CHECKING:
     from matplotlib.text import Text

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from rich.cells import cell_len, chop_cells
 
-from quantscope.report.wording import elided
+from quantscope.plain_text import elided
 
 _GAP = "  "
 _NARROWEST = 14

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from quantscope.edit import Change, Edit, describe
 from quantscope.model import QuantParams
-from quantscope.plurals import many
+from quantscope.plain_text import many, printable
 from quantscope.report.text_table import Column, TextTable
-from quantscope.report.wording import paired_text, printable, rounded
+from quantscope.report.wording import paired_text, rounded
 from quantscope.run.evaluate import Evaluation
 from quantscope.run.whatif import DownstreamSqnr, Effect
 

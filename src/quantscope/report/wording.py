@@ -4,24 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from quantscope.model.network import AttributeValue, Layer
 from quantscope.model.onnx_tensors import Dim, Shape
-from quantscope.plurals import many
+from quantscope.plain_text import elided, many, printable
 from quantscope.run.evaluate import PairedDelta
 
 _SHORT = {"kernel_shape": "", "strides": "s", "pads": "p", "dilations": "d", "group": "g"}
 _NEUTRAL = {"strides": 1, "pads": 0, "dilations": 1}
-
-
-def printable(name: str) -> str:
-    """A name on one line that cannot steer a terminal: what does not print is escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
-
-
-def elided(text: str, most: int) -> str:
-    """At most `most` characters; what is left out is in the middle, where names differ least."""
-    if len(text) <= most:
-        return text
-    tail = most // 2
-    return f"{text[: most - tail - 1]}…{text[-tail:]}"
 
 
 def rounded(value: float, form: str) -> str:

@@ -36,7 +36,7 @@ def capture(
         raise BadDataError(f"{images.name} holds no images; give at least one")
     if batch is not None and batch < 1:
         raise BadConfigError(f"A batch holds at least one image, not {batch}")
-    if path.suffix in TORCH_SUFFIXES and path.exists():
+    if path.suffix in TORCH_SUFFIXES:
         refuse_int8_kernels(path, int8_kernels)
         from quantscope.run.torch_capture import capture_torch
 

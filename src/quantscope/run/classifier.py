@@ -48,7 +48,7 @@ class Classifier:
 def find_onnx(model: str | Path, reader: str) -> Path:
     """`find_model` for what reads only ONNX: PyTorch files get a line that says how to go on."""
     path = find_model(model)
-    if path.suffix in TORCH_SUFFIXES and path.exists():
+    if path.suffix in TORCH_SUFFIXES:
         source = model if path.suffix == ".safetensors" else "FLOAT.safetensors"
         raise BadModelError(
             f"{path.name} is a PyTorch model; {reader} reads ONNX files: write a quantized one "

@@ -72,7 +72,7 @@ def compare(
     if batch is not None and batch < 1:
         raise BadConfigError(f"A batch holds at least one image, not {batch}")
     path = find_model(model)
-    if path.suffix in TORCH_SUFFIXES and path.exists():
+    if path.suffix in TORCH_SUFFIXES:
         refuse_int8_kernels(path, int8_kernels)
         from quantscope.run.torch_compare import compare_programs
 
@@ -203,7 +203,7 @@ def paired(
 
 
 def _onnx_file(path: Path) -> OnnxFile:
-    if path.suffix in TORCH_SUFFIXES and path.exists():
+    if path.suffix in TORCH_SUFFIXES:
         raise BadModelError(
             f"{path.name} is a PyTorch model; compare reads ONNX files: give its ONNX form"
         )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.data import ImageSet
-from quantscope.plurals import many
+from quantscope.plain_text import many
 from quantscope.run.batches import BYTES_AT_ONCE
 from quantscope.run.compare_graph import Probe
 from quantscope.run.compare_results import (

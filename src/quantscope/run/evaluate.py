@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from quantscope.data import ImageSet
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
-from quantscope.plurals import many
+from quantscope.plain_text import many
 from quantscope.progress import Progress, silent
 from quantscope.run.classifier import (
     Classifier,

@@ -59,7 +59,7 @@ def histograms(
     if len(images) == 0:
         raise BadDataError(f"{images.name} holds no images; give at least one")
     path = find_model(model)
-    if path.suffix in TORCH_SUFFIXES and path.exists():
+    if path.suffix in TORCH_SUFFIXES:
         refuse_int8_kernels(path, int8_kernels)
         from quantscope.run.histogram_programs import program_histograms
 

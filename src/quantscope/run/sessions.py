@@ -50,6 +50,7 @@ def open_session(
     QLinear operators run the shipped kernels at any optimization level, so a QOperator model's
     reference is its QDQ lift.
     """
+    file.check_affordable()
     options = session_options(execution, int8_kernels=int8_kernels, threads=threads)
     if execution == "reference" and file.format in ("qoperator", "mixed"):
         return _session(lift_to_qdq(file.load_proto()).SerializeToString(), options, file.path)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from quantscope.data import ImageSet
 from quantscope.errors import BadModelError
-from quantscope.plurals import many
+from quantscope.plain_text import many
 from quantscope.progress import Progress, silent
 from quantscope.run.sessions import Execution
 from quantscope.run.suffix_graph import Digest, ValueGraph, frontier, value_graph

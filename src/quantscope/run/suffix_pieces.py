@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from quantscope.model.onnx_file import DEFAULT_DOMAINS
+from quantscope.model.onnx_ops import DEFAULT_DOMAINS
 from quantscope.run.suffix_graph import ValueGraph
 
 Array = NDArray[Any]

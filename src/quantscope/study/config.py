@@ -24,6 +24,9 @@ left out and listed; a single configuration that is impossible is an error.
 """
 
 import itertools
+import math
+import re
+import reprlib
 import tomllib
 import types
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,10 +35,17 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from quantscope.errors import BadConfigError
+from quantscope.files import read_bytes
 from quantscope.quantize import LayerOverride, PtqConfig
+from quantscope.study.typed import fits
 
 Values = Mapping[str, Any]
 INT8_KERNELS = "int8_kernels"
+_MOST_BYTES = 2**18
+"""A study of 10,000 single configurations would have more; grids say it in a line."""
+
+_DEEP_KEY = re.compile(r"(?<![\w-])(?:[\w-]++\s*+\.\s*+){20}")
+_MOST_CONFIGS = 10_000
 SECTIONS = ("base", "grid", "config")
 
 
@@ -71,14 +81,17 @@ class Plan:
 
 def read_plan(path: Path) -> Plan:
     """The configurations of a TOML file."""
+    wanted = "a study's TOML file, or --preset ptq"
+    content = read_bytes(path, wanted, kind=BadConfigError, most_bytes=_MOST_BYTES)
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise BadConfigError(f"No file {path}; give a study's TOML file, or --preset ptq") from None
-    except OSError as error:
-        raise BadConfigError(f"{path} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        text = content.decode("utf-8")
+        document = None if _DEEP_KEY.search(text) else tomllib.loads(text)
+    except RecursionError:
+        document = None
+    except ValueError as error:  # of TOML, or of text that is not UTF-8
         raise BadConfigError(f"{path} is not a TOML file: {error}") from None
+    if document is None:
+        raise BadConfigError(f"{path} is nested too deep; give {wanted}")
     try:
         return plan_from(document, name=path.name)
     except BadConfigError as error:
@@ -92,16 +105,19 @@ def plan_from(document: Values, *, name: str) -> Plan:
             raise BadConfigError(f"there is no section '{key}'; there are: {', '.join(SECTIONS)}")
     base = _table(document.get("base", {}), "[base]")
     _check_keys(base, "[base]")
+    grids = _tables(document.get("grid", []), "[grid]")
+    singles = _tables(document.get("config", []), "[[config]]")
+    _check_count(grids, singles)
     configs: list[StudyConfig] = []
     skipped: list[str] = []
-    for number, grid in enumerate(_tables(document.get("grid", []), "[grid]"), start=1):
+    for number, grid in enumerate(grids, start=1):
         for values in _combinations(grid, f"[grid] {number}"):
             try:
                 configs.append(StudyConfig.from_dict({**base, **values}))
             except BadConfigError as error:
                 text = ", ".join(f"{key} = {value}" for key, value in values.items())
                 skipped.append(f"{text}: {error}")
-    for number, values in enumerate(_tables(document.get("config", []), "[[config]]"), start=1):
+    for number, values in enumerate(singles, start=1):
         _check_keys(values, f"[[config]] {number}")
         try:
             configs.append(StudyConfig.from_dict({**base, **values}))
@@ -173,11 +189,22 @@ def _tables(value: object, what: str) -> list[Values]:
     return [_table(entry, what) for entry in entries]
 
 
+def _check_count(grids: list[Values], singles: list[Values]) -> None:
+    sizes = [[len(v) for v in grid.values() if isinstance(v, list)] for grid in grids]
+    count = sum(map(math.prod, sizes)) + len(singles)
+    if count > _MOST_CONFIGS:
+        raise BadConfigError(
+            f"it has {count:,} configurations; a study has at most {_MOST_CONFIGS:,}"
+        )
+
+
 def _combinations(grid: Values, what: str) -> Iterator[Values]:
     _check_keys(grid, what)
     for key, values in grid.items():
         if not isinstance(values, list) or not values:
-            raise BadConfigError(f"{what}: {key} must be a list of values, not {values!r}")
+            raise BadConfigError(
+                f"{what}: {key} must be a list of values, not {reprlib.repr(values)}"
+            )
         for value in values:  # a wrong type is a slip, not an impossible combination
             _check_types({key: value}, _hints())
     for values in itertools.product(*grid.values()):
@@ -203,26 +230,16 @@ def _check_types(values: Values, hints: Mapping[str, Any]) -> None:
         if key == "overrides":
             for override in _list_of_tables(value):
                 _check_types(override, get_type_hints(LayerOverride))
-        elif key in hints and not _fits(value, hints[key]):
-            raise BadConfigError(f"{key} is {value!r}; it must be {_describe(hints[key])}")
+        elif key in hints and not fits(value, hints[key]):
+            raise BadConfigError(
+                f"{key} is {reprlib.repr(value)}; it must be {_describe(hints[key])}"
+            )
 
 
 def _list_of_tables(value: object) -> Iterable[Values]:
     if not isinstance(value, list | tuple) or not all(isinstance(entry, dict) for entry in value):
         raise BadConfigError("overrides must be a list of tables, each with the name of its layer")
     return value
-
-
-def _fits(value: object, hint: Any) -> bool:
-    if get_origin(hint) in (Union, types.UnionType):
-        return any(_fits(value, part) for part in get_args(hint))
-    if get_origin(hint) is Literal:
-        return value in get_args(hint)
-    if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, hint)
 
 
 def _describe(hint: Any) -> str:

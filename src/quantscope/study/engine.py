@@ -65,11 +65,12 @@ def run_jobs(
     `executor` is any of `concurrent.futures`; without one, `workers` processes (all cores).
     """
     all_jobs = {job.key: job for job in jobs}
-    done = {
-        key
-        for key, row in folder.rows().items()
-        if key in all_jobs and not (retry_failed and row["status"] == "failed")
-    }
+    done = set()
+    for key, row in folder.rows().items():
+        if key in all_jobs and not _is_of(row, all_jobs[key]):
+            folder.set_aside(key)
+        elif key in all_jobs and not (retry_failed and row["status"] == "failed"):
+            done.add(key)
     left = [job for key, job in all_jobs.items() if key not in done]
     progress(what, len(done), len(all_jobs))
     if left:
@@ -201,6 +202,11 @@ def failed_row(job: Job, reason: str, *, seconds: float | None = None) -> Row:
         "reason": reason,
         "seconds": None if seconds is None else round(seconds, 3),
     }
+
+
+def _is_of(row: Row, job: Job) -> bool:
+    """Whether a row says of itself what its name says."""
+    return key_of(head=_head(job)) == key_of(head={name: row[name] for name in _head(job)})
 
 
 def _head(job: Job) -> Row:

@@ -7,6 +7,7 @@ import signal
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -131,6 +132,8 @@ def _cores() -> int:
 
 def _start_worker(parent: Connection, scratch: str | None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if not sys.warnoptions:  # as in `cli/process.py`, for a warning here reaches the person too
+        warnings.simplefilter("ignore")
     for name in THREAD_VARIABLES:  # PyTorch is not imported yet
         os.environ[name] = "1"
     if scratch:

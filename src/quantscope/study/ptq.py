@@ -174,7 +174,10 @@ def _executions(framework: Framework) -> tuple[Execution, ...]:
 # An .npz is read once a process, not once a row.
 @lru_cache(maxsize=2)
 def _images(file: ImagesFile) -> ImageSet:
-    images = load(file.spec) if file.spec in ("sample", "full") else load_npz(file.spec)
+    if file.spec in ("sample", "full"):
+        images = load(file.spec)
+    else:
+        images = load_npz(file.spec, first=file.count)
     images = images if file.count is None else images.take(file.count)
     if images.digest != file.digest:
         raise BadDataError(f"The images of {file.spec} are not those that the study began with")

@@ -26,8 +26,15 @@ from quantscope.study.ptq import (
     ptq_row,
     versions,
 )
-from quantscope.study.results import StudyResult
-from quantscope.zoo import Weights, build_onnx, bundled_models, check_weights, find_model
+from quantscope.study.results import StudyResult, StudyRow
+from quantscope.zoo import (
+    Weights,
+    build_onnx,
+    bundled_models,
+    check_weights,
+    find_model,
+    read_safetensors,
+)
 
 Models = Mapping[Framework, ModelFile]
 
@@ -58,7 +65,7 @@ def run_ptq_study(
         data=images_file(data, images),
         calibration=images_file(calibration_data, None) if calibration_data else None,
     )
-    with open_folder(out, _subjects(setting)) as folder:
+    with open_folder(out, _subjects(setting), check=StudyRow.from_dict) as folder:
         run = partial(
             run_jobs, folder=folder, executor=executor, workers=workers, progress=progress
         )
@@ -114,6 +121,7 @@ def float_models(
         torch_path = find_model(torch_model)
         if torch_path.suffix != ".safetensors":
             raise BadModelError(f"--torch-model takes a .safetensors file, not {torch_path.name}")
+        read_safetensors(torch_path)  # or it would fail in every row
         models["torch"] = _model_file(torch_path, travelling=travelling)
         return models, ""
     weights = _resnet8_weights(path)
@@ -152,7 +160,7 @@ def _resnet8_weights(path: Path) -> Weights | None:
 
 
 def images_file(spec: str, count: int | None) -> ImagesFile:
-    loaded = load(spec)
+    loaded = load(spec, first=count)
     if count is not None and not 1 <= count <= len(loaded):
         raise BadConfigError(f"--images {count} is not possible: {loaded.name} has {len(loaded)}")
     chosen = loaded if count is None else loaded.take(count)
@@ -228,7 +236,7 @@ def _result(
     others = [
         row
         for key, row in folder.rows().items()
-        if key not in chosen and "baseline" not in row["config"]
+        if key not in chosen and row["config"].get("framework") in baselines
     ]
     return StudyResult.from_rows(
         [
@@ -238,4 +246,5 @@ def _result(
         baselines=baselines,
         name=plan.name,
         skipped=plan.skipped,
+        damaged=tuple(folder.damaged),
     )

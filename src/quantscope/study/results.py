@@ -10,8 +10,10 @@ from typing import Any
 
 from quantscope.files import write_whole
 from quantscope.study.folder import Row
+from quantscope.study.typed import fits
 
 EXECUTIONS = ("reference", "runtime")
+PROVENANCE = ("float_model", "data", "threads", "cpu", "platform", "versions")
 Interval = tuple[float, float]
 
 
@@ -58,6 +60,17 @@ class Measured:
     confusion: tuple[tuple[int, ...], ...] = field(repr=False)
     predictions: tuple[int, ...] = field(repr=False)
     change: Change | None
+
+    def is_consistent(self) -> bool:
+        """Whether the numbers are of as many classes and images as they say."""
+        classes = len(self.classes)
+        tables = [self.class_correct, self.class_total, self.confusion, *self.confusion]
+        if self.change is not None:
+            tables += [self.change.class_changes, self.change.confusion_change]
+            tables += self.change.confusion_change
+        return len(self.predictions) == self.images > 0 and all(
+            len(table) == classes for table in tables
+        )
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Measured":
@@ -124,6 +137,30 @@ class StudyRow:
 
     @classmethod
     def from_dict(cls, row: Row) -> "StudyRow":
+        """Read a row; `ValueError` if it lacks anything that a study writes."""
+        try:
+            found = cls._from_dict(row)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"it lacks what a study writes ({error})") from None
+        if not fits(found, cls) or not found._is_whole():
+            raise ValueError("it holds something else than a study writes")
+        return found
+
+    def _is_whole(self) -> bool:
+        """Whether it says where it comes from, and its numbers are of the same classes."""
+        if self.failed:
+            return not self.executions()
+        facts = self.facts.get("provenance")
+        return (
+            isinstance(facts, dict)
+            and facts.keys() >= set(PROVENANCE)
+            and fits(facts["float_model"].get("name"), str)
+            and self.reference is not None
+            and all(found.is_consistent() for found in self.executions().values())
+        )
+
+    @classmethod
+    def _from_dict(cls, row: Row) -> "StudyRow":
         reference, runtime, gap = (row.get(n) for n in (*EXECUTIONS, "kernel_gap"))
         return cls(
             key=row["key"],
@@ -147,6 +184,8 @@ class StudyResult:
     rows: tuple[StudyRow, ...]
     baselines: Mapping[str, StudyRow]
     skipped: tuple[str, ...] = ()
+    damaged: tuple[str, ...] = ()
+    """The names that damaged rows were given; those that the plan needs are done again."""
 
     @classmethod
     def from_rows(
@@ -156,12 +195,14 @@ class StudyResult:
         baselines: Mapping[Any, Row],
         name: str,
         skipped: tuple[str, ...] = (),
+        damaged: tuple[str, ...] = (),
     ) -> "StudyResult":
         return cls(
             name=name,
             rows=tuple(map(StudyRow.from_dict, rows)),
             baselines={key: StudyRow.from_dict(row) for key, row in baselines.items()},
             skipped=skipped,
+            damaged=damaged,
         )
 
     @property
@@ -186,7 +227,7 @@ class StudyResult:
         found: dict[str, Any] = {}
         for row in (*self.baselines.values(), *self.measured):
             facts = row.facts["provenance"]
-            for name in ("float_model", "data", "threads", "cpu", "platform", "versions"):
+            for name in PROVENANCE:
                 values = found.setdefault(name, [])
                 if facts[name] not in values:
                     values.append(facts[name])
@@ -211,6 +252,7 @@ class StudyResult:
             "baselines": {name: _without_images(row) for name, row in self.baselines.items()},
             "rows": [_without_images(row) for row in self.rows],
             "skipped": list(self.skipped),
+            "damaged": list(self.damaged),
             "provenance": self.provenance,
         }
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quantscope.errors import TORCH_INSTALL, BadModelError, MissingExtraError
-from quantscope.files import BUNDLED, write_whole
+from quantscope.files import BUNDLED, check_file, is_there, write_whole
 from quantscope.zoo.architecture import Weights, check_weights
 from quantscope.zoo.onnx_resnet8 import build_onnx
 
@@ -18,6 +18,9 @@ _BUNDLED = {
     "resnet8-uint8": "resnet8-uint8.onnx",
     "resnet8-torch": "resnet8.safetensors",
 }
+_MOST_BYTES = 64 * 2**20
+"""Of a file of ResNet8's weights, which take 0.3 MB."""
+
 _FLOAT_OF = {"resnet8-int8": "resnet8", "resnet8-uint8": "resnet8"}
 
 
@@ -28,15 +31,13 @@ def bundled_models() -> dict[str, Path]:
 
 def find_model(name: str | Path, *, must_exist: bool = True) -> Path:
     """The path of a bundled model's name, or of a file as it is. A file of that name wins."""
-    path = Path(name)
-    if path.exists():
-        return path
+    found = Path(name)
     by_name = bundled_models()
-    by_file = {bundled.name: bundled for bundled in by_name.values()}
-    found = by_name.get(str(name)) or by_file.get(str(name)) or path
-    if must_exist and not found.exists():
-        names = ", ".join(by_name)
-        raise BadModelError(f"No file {path}; give a model's path, or a bundled one: {names}")
+    if not is_there(found):
+        by_file = {bundled.name: bundled for bundled in by_name.values()}
+        found = by_name.get(str(name)) or by_file.get(str(name)) or found
+    if must_exist:
+        check_file(found, f"a model's path, or a bundled one: {', '.join(by_name)}", BadModelError)
     return found
 
 
@@ -52,8 +53,9 @@ def read_safetensors(path: Path) -> Weights:
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
-    if not path.is_file():
-        raise BadModelError(f"No file {path}; bundled models: {', '.join(_BUNDLED)}")
+    check_file(
+        path, "ResNet8's weights as .safetensors", kind=BadModelError, most_bytes=_MOST_BYTES
+    )
     try:
         weights = load_file(path)
     except (SafetensorError, OSError, TypeError) as error:

@@ -1,12 +1,11 @@
 """Which float model a quantized one was made from, where that is known without being told."""
 
 import hashlib
-import json
 from pathlib import Path
 
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import Network, load_onnx
-from quantscope.model.network import PROVENANCE_KEY
+from quantscope.model.provenance import recorded_facts
 from quantscope.model.reader import TORCH_SUFFIXES
 from quantscope.zoo.bundled import bundled_models, find_model, float_model_of
 
@@ -26,7 +25,7 @@ def known_float_model(network: Network, given: str | Path | None) -> Path | None
         return bundled
     digest = recorded_float_digest(network)
     for path in bundled_models().values():
-        if path.suffix == ".onnx" and path.exists() and load_onnx(path).digest == digest:
+        if path.suffix == ".onnx" and load_onnx(path).digest == digest:
             return path
     return None
 
@@ -44,11 +43,7 @@ def unknown_float_model(network: Network, how: str = "give it with --float FILE"
 
 def recorded_float_digest(network: Network) -> str | None:
     """Of the float model that a quantized one says it was made from."""
-    try:
-        facts = json.loads(network.metadata.get(PROVENANCE_KEY, "{}"))
-    except ValueError:
-        return None
-    digest = facts.get("float_model_digest") if isinstance(facts, dict) else None
+    digest = (recorded_facts(network.metadata) or {}).get("float_model_digest")
     if not isinstance(digest, str):
         return None
     bundled = bundled_models()
@@ -58,5 +53,5 @@ def recorded_float_digest(network: Network) -> str | None:
     return digest
 
 
-def _digest(path: Path) -> str | None:
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

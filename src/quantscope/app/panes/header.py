@@ -8,9 +8,10 @@ from quantscope.app.accuracies import Accuracies, Of
 from quantscope.app.panes.parts import safe
 from quantscope.app.session import Session
 from quantscope.app.words import word
+from quantscope.plain_text import printable
 from quantscope.report.network_text import FORMATS, quantized_text
 from quantscope.report.style import signed
-from quantscope.report.wording import amount, printable
+from quantscope.report.wording import amount
 from quantscope.run import Evaluation
 
 _MISSING = {

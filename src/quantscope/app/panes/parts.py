@@ -6,7 +6,7 @@ from json import dumps
 
 from quantscope.app.edited import EditedFile
 from quantscope.app.selection import Selection
-from quantscope.report.wording import printable
+from quantscope.plain_text import printable
 
 
 def safe(text: str) -> str:

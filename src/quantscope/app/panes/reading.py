@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from quantscope.plurals import many
+from quantscope.plain_text import many
 from quantscope.run.compare_reading import reading
 from quantscope.run.compare_results import Comparison, ErrorSources, TensorComparison
 

@@ -12,7 +12,7 @@ from quantscope.app.selection import select_tensor
 from quantscope.app.session import Session
 from quantscope.app.words import word
 from quantscope.edit import AnyApplied, Change
-from quantscope.plurals import many
+from quantscope.plain_text import many
 from quantscope.report.network_text import spread_text
 from quantscope.run import Evaluation, PairedDelta
 from quantscope.run.whatif import Effect

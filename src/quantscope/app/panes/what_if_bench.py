@@ -33,7 +33,7 @@ from quantscope.data import ImageSet
 from quantscope.edit import AnyApplied, AnyEditor
 from quantscope.edit.edits import EditedRole
 from quantscope.errors import BadConfigError, QuantscopeError
-from quantscope.plurals import many
+from quantscope.plain_text import many
 from quantscope.progress import Progress
 from quantscope.report.style import ThemeName
 

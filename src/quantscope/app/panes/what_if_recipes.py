@@ -10,7 +10,7 @@ from quantscope.app.place import Given
 from quantscope.app.widgets.recipes import Recipes
 from quantscope.edit import Recipe, describe, guided_recipes, replay
 from quantscope.errors import BadConfigError, QuantscopeError
-from quantscope.plurals import many
+from quantscope.plain_text import many
 from quantscope.zoo import bundled_models
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
-from quantscope.plurals import many
+from quantscope.plain_text import many
 from quantscope.report.style import (
     GAIN,
     LOSS,

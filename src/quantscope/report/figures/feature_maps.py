@@ -11,7 +11,7 @@ from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
 from quantscope.errors import BadConfigError
-from quantscope.plurals import many
+from quantscope.plain_text import many
 from quantscope.report.style import (
     NORMAL,
     SMALL,

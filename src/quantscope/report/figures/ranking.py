@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from quantscope.plurals import many
+from quantscope.plain_text import many
 from quantscope.report.style import (
     EDITED,
     QUANTIZED,

@@ -3,24 +3,19 @@
 import hashlib
 import os
 import re
-import shlex
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from quantscope.errors import BadConfigError, QuantscopeError
+from quantscope.files.command import refuse_any, refuse_source, running_command, status_of
 
 try:
     import fcntl
 except ModuleNotFoundError:  # Windows
     fcntl = None  # type: ignore[assignment]
-
-BUNDLED = Path(__file__).parent / "zoo" / "bundled"
-"""The folder of the models that come with the package."""
 
 TEMPORARY = ".quantscope-"
 """How the names of files begin that are being written."""
@@ -31,68 +26,17 @@ _Place = tuple[int, int, str]
 _TEMPORARY = re.compile(re.escape(TEMPORARY) + r"[0-9a-f]{8}-\w{8}(\.[^.]*)?")
 
 
-@dataclass
-class Command:
-    """What a command has read so far, and which of its outputs must not replace anything."""
-
-    reads: list[tuple[Path, os.stat_result]] = field(default_factory=list)
-    new: frozenset[Path] = frozenset()
-
-
-_command: ContextVar[Command | None] = ContextVar("command", default=None)
-"""The command that runs; None where there is none, as in a notebook."""
-
-
-def as_argument(path: Path) -> str:
-    """The path as a person can paste it after a command; a bundled ONNX model by its name."""
-    is_bundled = path.parent == BUNDLED and path.suffix == ".onnx"
-    return path.stem if is_bundled else shlex.quote(str(path))
-
-
-@contextmanager
-def one_command() -> Iterator[Command]:
-    """Begin a command: until the block ends, no file is written that was read before in it."""
-    command = Command()
-    begun = _command.set(command)
-    try:
-        yield command
-    finally:
-        _command.reset(begun)
-
-
-def note_read(path: Path) -> None:
-    """Say that a file is read, so that the command does not write over it."""
-    command = _command.get()
-    if command is not None and (found := _status(path)) is not None:
-        command.reads.append((path, found))
-
-
-def refuse_source(path: Path) -> None:
-    """Raise if `path` is a file that the command reads."""
-    command = _command.get()
-    _refuse_any(path, [status for _, status in command.reads] if command else ())
-
-
-def refuse_to_remove(folder: Path) -> None:
-    """Raise if a file that the command reads lies in a folder that is to be removed."""
-    command = _command.get()
-    place = Path(os.path.realpath(folder))
-    for path, _ in command.reads if command else ():
-        if Path(os.path.realpath(path)).is_relative_to(place):
-            raise BadConfigError(f"{path} is in a folder that is emptied; move it elsewhere")
-
-
 def check_outputs(outputs: Iterable[Path], *, reads: Iterable[Path] = ()) -> None:
     """Raise now, before any long work, if files could not be written later.
 
     They must be writable, other files than those that are read, and different ones, however their
     paths are spelled: relative, through links, as hard links or in other letters.
     """
-    found = [status for path in reads if (status := _status(path)) is not None]
+    found = [status for path in reads if (status := status_of(path)) is not None]
     places: set[_Place] = set()
     for path in outputs:
         check_output(path)
-        _refuse_any(path, found)
+        refuse_any(path, found)
         if (place := _place(path)) in places:
             raise BadConfigError(f"{path} would be written twice; give each output its own name")
         places.add(place)
@@ -100,7 +44,7 @@ def check_outputs(outputs: Iterable[Path], *, reads: Iterable[Path] = ()) -> Non
 
 def check_output(path: Path) -> None:
     """Raise now, before any long work, if `path` could not be written later."""
-    if not _status(path.parent):
+    if not status_of(path.parent):
         raise QuantscopeError(f"There is no folder {path.parent} to write {path.name} into")
     if not path.parent.is_dir():
         raise QuantscopeError(f"{path.parent} is not a folder to write {path.name} into")
@@ -115,7 +59,7 @@ def check_output(path: Path) -> None:
     if stat.S_ISLNK(mode):
         raise QuantscopeError(
             f"{path} is a link, which is not written through; name the file itself: "
-            f"{path.resolve()}"
+            f"{os.path.realpath(path)}"
         )
     if not stat.S_ISREG(mode):
         raise QuantscopeError(f"{path} is a device or a pipe; give the name of a file to write")
@@ -190,7 +134,7 @@ def _lock(handle: int, *, wait: bool) -> None:
 
 def _mode(path: Path) -> int:
     """Give the permissions of the file that is replaced, or those of any new file."""
-    if (status := _status(path)) is not None:
+    if (status := status_of(path)) is not None:
         return stat.S_IMODE(status.st_mode)
     umask = os.umask(0)
     os.umask(umask)
@@ -199,7 +143,7 @@ def _mode(path: Path) -> int:
 
 def _move(temporary: Path, path: Path) -> None:
     """Give the file its name. One that must be new does not replace what came in the meantime."""
-    command = _command.get()
+    command = running_command()
     if command is None or path not in command.new:
         temporary.replace(path)
         return
@@ -220,20 +164,6 @@ def _sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _refuse_any(path: Path, reads: Iterable[os.stat_result]) -> None:
-    status = _status(path)
-    if status is not None and any(os.path.samestat(status, read) for read in reads):
-        raise BadConfigError(f"{path} is a file that is read; give another name to write to")
-
-
-def _status(path: Path) -> os.stat_result | None:
-    """Look at a file; None where nothing can be there, as under a name that is too long."""
-    try:
-        return path.stat()
-    except (OSError, ValueError):
-        return None
 
 
 def _place(path: Path) -> _Place:

@@ -1,0 +1,57 @@
+"""A person's files: read only where that is safe, written whole or not at all, never destroyed.
+
+- `reading.py`: the one way to read a file that somebody named. Only regular files are opened, sizes
+  are looked at before anything is read, and JSON's depth before it is parsed.
+- `writing.py`: files are written beside their place, synced, and then given their name.
+- `command.py`: what a command has read, so that it does not write over it.
+- `names.py`: paths as a person types them.
+
+A new kind of input calls `check_file`, `read_bytes` or `read_json`, and says what it wanted.
+"""
+
+from quantscope.files.command import (
+    Command,
+    note_read,
+    one_command,
+    refuse_source,
+    refuse_to_remove,
+)
+from quantscope.files.names import BUNDLED, as_argument
+from quantscope.files.reading import (
+    check_file,
+    is_folder,
+    is_there,
+    parse_json,
+    read_bytes,
+    read_json,
+)
+from quantscope.files.writing import (
+    TEMPORARY,
+    check_output,
+    check_outputs,
+    remove_leftovers,
+    whole_file,
+    write_whole,
+)
+
+__all__ = [
+    "BUNDLED",
+    "TEMPORARY",
+    "Command",
+    "as_argument",
+    "check_file",
+    "check_output",
+    "check_outputs",
+    "is_folder",
+    "is_there",
+    "note_read",
+    "one_command",
+    "parse_json",
+    "read_bytes",
+    "read_json",
+    "refuse_source",
+    "refuse_to_remove",
+    "remove_leftovers",
+    "whole_file",
+    "write_whole",
+]
