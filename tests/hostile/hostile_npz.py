@@ -80,6 +80,14 @@ def _odd_arrays(path: Path, rng: random.Random) -> None:
     _good(path, **rng.choice(odd))
 
 
+def _whole(name: str) -> bytes:
+    """The array of this name as it should be."""
+    buffer = io.BytesIO()
+    arrays = {"images": np.zeros((4, 3, 32, 32), F), "labels": np.arange(4)}
+    np.save(buffer, arrays.get(name, np.array(list("abcd"))))
+    return buffer.getvalue()
+
+
 def _header(descr: str, shape: str, fortran: str = "False") -> str:
     return f"{{'descr': {descr}, 'fortran_order': {fortran}, 'shape': {shape}, }}\n"
 
@@ -106,10 +114,7 @@ def _headers(path: Path, rng: random.Random) -> None:
             if name == which:
                 archive.writestr(f"{name}.npy", _npy(rng.choice(texts).encode(), rng, b"\0" * 64))
             else:
-                buffer = io.BytesIO()
-                whole = {"images": np.zeros((4, 3, 32, 32), F), "labels": np.arange(4)}
-                np.save(buffer, whole.get(name, np.array(list("abcd"))))
-                archive.writestr(f"{name}.npy", buffer.getvalue())
+                archive.writestr(f"{name}.npy", _whole(name))
 
 
 def _bombs(path: Path, rng: random.Random) -> None:
@@ -131,10 +136,7 @@ def _bombs(path: Path, rng: random.Random) -> None:
                         stream.write(b"\0" * 2**20)
                     stream.write(b"\0" * (count * 3072 * 4 % 2**20))
             else:
-                buffer = io.BytesIO()
-                whole = {"images": np.zeros((4, 3, 32, 32), F), "labels": np.arange(4)}
-                np.save(buffer, whole.get(name, np.array(list("abcd"))))
-                archive.writestr(f"{name}.npy", buffer.getvalue())
+                archive.writestr(f"{name}.npy", _whole(name))
 
 
 def _members(path: Path, rng: random.Random) -> None:

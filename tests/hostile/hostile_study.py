@@ -124,11 +124,11 @@ def _row(study: Path, rng: random.Random) -> None:
             path.rename(path.with_name("other.json"))
         case _:
             for _ in range(rng.randint(1, 2)):
-                _alter(row, rng)
+                alter(row, rng)
             path.write_text(json.dumps(row))
 
 
-def _alter(row: Any, rng: random.Random) -> None:
+def alter(row: Any, rng: random.Random) -> None:
     """Change one thing at any depth of a JSON value."""
     at = row
     while True:
@@ -161,7 +161,7 @@ def _manifest(study: Path, rng: random.Random) -> None:
         case 3:
             path.unlink()
         case _:
-            _alter(content, rng)
+            alter(content, rng)
             path.write_text(json.dumps(content))
 
 

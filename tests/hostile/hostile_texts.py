@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hostile_study import _alter
+from hostile_study import alter
 
 DATA = ("--images", "2", "--no-sqnr")
 RECIPE: dict[str, Any] = {
@@ -69,7 +69,7 @@ def _hurt(path: Path, value: Any, rng: random.Random) -> None:
         case _:
             for _ in range(rng.randint(1, 3)):
                 if isinstance(value, dict | list) and value:
-                    _alter(value, rng)
+                    alter(value, rng)
             path.write_text(json.dumps(value))
 
 

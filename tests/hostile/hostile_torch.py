@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from hostile_study import _alter
+from hostile_study import alter
 
 from quantscope.zoo import bundled_models
 
@@ -54,7 +54,7 @@ def _rewrite(path: Path, rng: random.Random) -> None:
         if name.endswith(".json") and rng.random() < 0.8:
             value = json.loads(members[name])
             for _ in range(rng.randint(1, 3)):
-                _alter(value, rng)
+                alter(value, rng)
             members[name] = json.dumps(value).encode()
         else:
             texts = [b"", b"\0" * 100, b"[" * 200_000, b'{"a":' * 3000, b"null", b"\x80\x04."]
@@ -74,7 +74,7 @@ def _safetensors(rng: random.Random, folder: Path) -> Sequence[object]:
     header = json.loads(bytes(content[8 : 8 + length]))
     if rng.random() < 0.5:
         for _ in range(rng.randint(1, 3)):
-            _alter(header, rng)
+            alter(header, rng)
         text = rng.choice([json.dumps(header).encode()] * 5 + [b"[" * 50_000, b"{}", b""])
         size = rng.choice([len(text)] * 4 + [0, 2**40, 2**63])
         content[: 8 + length] = size.to_bytes(8, "little") + text

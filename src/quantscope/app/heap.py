@@ -11,8 +11,10 @@ _SECONDS = 2.0
 
 
 def use_one_heap() -> None:
-    """Answers are found in many short threads. glibc gives each a heap of its own, and what one
-    frees another cannot use: memory creeps up by hundreds of megabytes over a long session.
+    """Let all threads share one heap.
+
+    Answers are found in many short threads. glibc gives each a heap of its own, and what one frees
+    another cannot use: memory crept up by hundreds of megabytes over a long session.
     """
     if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
         libc.mallopt(_M_ARENA_MAX, 1)

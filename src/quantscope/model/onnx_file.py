@@ -31,8 +31,10 @@ from quantscope.model.wire import WireError, has_bad_text, without_weights
 Format = Literal["float", "qdq", "qoperator", "mixed"]
 
 _MOST_AT_ONCE = 65_536
+"""Nobody exports a fixed batch of more images; it would be filled up for every run."""
+
 _MOST_BYTES = 2**31 - 1
-"""Of a message of protobuf."""
+"""A message of protobuf is no longer."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +70,12 @@ class OnnxFile:
 
     def check_affordable(self) -> None:
         """Raise one line if no machine could run it; `inspect` and `graph` still show it."""
-        if "_is_affordable" not in self.__dict__:
-            check_affordable(self.path, self.hollow)
-            self.__dict__["_is_affordable"] = True
+        _ = self._is_affordable
+
+    @cached_property
+    def _is_affordable(self) -> bool:
+        check_affordable(self.path, self.hollow)
+        return True
 
     def load_proto(self) -> onnx.ModelProto:
         """A fresh copy of the whole model with all weights in memory, to be changed or run."""

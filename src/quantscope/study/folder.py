@@ -28,7 +28,7 @@ from quantscope.study.typed import fits
 
 Row = dict[str, Any]
 _MOST_BYTES = 16 * 2**20
-"""Of a row's file; one with the predictions for 50,000 images takes half a megabyte."""
+"""A row with the predictions for 50,000 images takes half a megabyte."""
 
 MANIFEST = "study.json"
 WRITTEN = (MANIFEST, "results.csv", "results.json", "report.md", "report.html")

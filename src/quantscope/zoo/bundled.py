@@ -19,7 +19,7 @@ _BUNDLED = {
     "resnet8-torch": "resnet8.safetensors",
 }
 _MOST_BYTES = 64 * 2**20
-"""Of a file of ResNet8's weights, which take 0.3 MB."""
+"""ResNet8's weights take 0.3 MB."""
 
 _FLOAT_OF = {"resnet8-int8": "resnet8", "resnet8-uint8": "resnet8"}
 

@@ -17,7 +17,7 @@ Array = NDArray[np.float32]
 Reader = Callable[[str, str, tuple[int, ...]], Array]
 BATCH_NORM_EPSILON = 1e-3
 _MOST_BYTES = 64 * 2**20
-"""Of the file, which takes 1.1 MB."""
+"""The real file takes 1.1 MB."""
 
 _MOST_MEMBERS, _DEEPEST, _SHOWN = 1000, 4, 12
 _UNREADABLE = (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError)
