@@ -83,7 +83,7 @@ def _images(count: int) -> Any:
 
 
 def _ours(detail: Any, images: Any, quantized: str, float_model: str) -> None:
-    from quantscope.run.compare import compare
+    from quantscope.run.compare.compare import compare
 
     compare(quantized, images, float_model=float_model, detail=detail)
 

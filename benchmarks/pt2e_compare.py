@@ -132,8 +132,8 @@ def _agreement(folder: Path, count: int) -> dict[str, float]:
     import numpy as np
     from torch import Tensor
 
-    from quantscope.run.compare import compare
-    from quantscope.run.torch_programs import opened_program, run_nodes
+    from quantscope.run.compare.compare import compare
+    from quantscope.run.torch.programs import opened_program, run_nodes
 
     module, converted = _save(folder)
     images = _images(count)
@@ -176,8 +176,8 @@ def _measured(how: str, count: int, folder: Path) -> dict[str, float]:
             return _timed(
                 lambda n: _debugged(module, converted, _images(n).images, PEER_BATCH), count
             )
-        from quantscope.run.torch_compare import compare_opened
-        from quantscope.run.torch_programs import opened_program
+        from quantscope.run.torch.compare import compare_opened
+        from quantscope.run.torch.programs import opened_program
 
         began = time.perf_counter()
         with (

@@ -107,7 +107,7 @@ def _arrays(folder: Path, count: int) -> Path:
 
 
 def _ours(images: Any, quantized: str, float_model: str) -> int:
-    from quantscope.study.sensitivity import sensitivity
+    from quantscope.study.sensitivity.sensitivity import sensitivity
 
     return len(sensitivity(quantized, images, float_model=float_model).rows)
 
@@ -129,7 +129,7 @@ def _naive(layers: list[str], images: Any, quantized: str, float_model: str) -> 
 
 
 def _measured(how: str, count: int, *models: str) -> dict[str, float]:
-    from quantscope.study.sensitivity import sensitivity
+    from quantscope.study.sensitivity.sensitivity import sensitivity
 
     few = _images(10)
     layers = [r.layer for r in sensitivity(models[0], few, float_model=models[1]).rows]

@@ -50,7 +50,7 @@ def run(types: tuple[str, ...] = TYPES) -> None:
 
 def _report(pair: Pair, execution: Any) -> None:
     from quantscope.data import load_sample
-    from quantscope.run.whatif import WhatIf
+    from quantscope.run.whatif.whatif import WhatIf
 
     what_if = WhatIf(
         pair.quantized, load_sample(), float_model=pair.float_model, execution=execution
@@ -122,7 +122,7 @@ def _peer(what_if: Any, model: Any, base: Any) -> tuple[int, int]:
     """Right answers, and those that the unedited model does not give."""
     import numpy as np
 
-    from quantscope.run.sessions import session_of
+    from quantscope.run.onnx.sessions import session_of
 
     session = session_of(model, what_if.execution, int8_kernels=what_if.int8_kernels)
     images, parts = what_if.images, []

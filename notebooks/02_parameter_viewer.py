@@ -16,7 +16,7 @@ def setup():
     from quantscope.report.figures.histograms import weight_histograms
     from quantscope.report.figures.weights import weights_heatmap
     from quantscope.report.layer_text import channel_table, tensor_facts
-    from quantscope.run.histograms import weight_histogram
+    from quantscope.run.histograms.histograms import weight_histogram
 
     return (
         bundled_models,

@@ -11,8 +11,8 @@ def setup():
 
     from quantscope import evaluate, kernel_gap, load, paired
     from quantscope.report.figures import channel_error, error_sources, sqnr_along
-    from quantscope.run.compare import compare
-    from quantscope.run.compare_reading import reading
+    from quantscope.run.compare.compare import compare
+    from quantscope.run.compare.reading import reading
 
     return (
         channel_error,

@@ -12,7 +12,7 @@ def setup():
     from quantscope import load
     from quantscope.app.panes.header import percent, points
     from quantscope.edit import Off, Recipe, SetScale, describe
-    from quantscope.run.whatif import WhatIf
+    from quantscope.run.whatif.whatif import WhatIf
 
     return Off, Recipe, SetScale, WhatIf, describe, load, mo, percent, points
 

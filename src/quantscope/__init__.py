@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from quantscope.errors import QuantscopeError
     from quantscope.model import Network, read_network
     from quantscope.quantize import PtqConfig, quantize_model
-    from quantscope.run.capture import capture
-    from quantscope.run.compare import compare
-    from quantscope.run.compare_results import Comparison
+    from quantscope.run.capture.capture import capture
+    from quantscope.run.compare.compare import compare
+    from quantscope.run.compare.results import Comparison
     from quantscope.run.evaluate import Evaluation, evaluate, paired
     from quantscope.run.gap import kernel_gap
+    from quantscope.run.integers.trace import trace_value
     from quantscope.run.kernels import kernel_map
-    from quantscope.run.trace import trace_value
-    from quantscope.run.whatif import WhatIf
-    from quantscope.study.sensitivity import sensitivity
-    from quantscope.study.sensitivity_results import Sensitivity
+    from quantscope.run.whatif.whatif import WhatIf
+    from quantscope.study.sensitivity.results import Sensitivity
+    from quantscope.study.sensitivity.sensitivity import sensitivity
     from quantscope.zoo import bundled_models
 
 _ROOM_OF = {
@@ -42,7 +42,7 @@ _ROOM_OF = {
     "PtqConfig": "quantize",
     "QuantscopeError": "errors",
     "Recipe": "edit",
-    "Sensitivity": "study.sensitivity_results",
+    "Sensitivity": "study.sensitivity.results",
     "WhatIf": "run",
     "apply": "edit",
     "bundled_models": "zoo",
@@ -56,7 +56,7 @@ _ROOM_OF = {
     "paired": "run",
     "quantize_model": "quantize",
     "read_network": "model",
-    "sensitivity": "study.sensitivity",
+    "sensitivity": "study.sensitivity.sensitivity",
     "trace_value": "run",
 }
 

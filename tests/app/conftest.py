@@ -12,7 +12,7 @@ from what_if_page import Ask, clear
 import find_browser
 from quantscope.data import load_sample
 from quantscope.edit import Edit
-from quantscope.run.whatif import Effect, WhatIf
+from quantscope.run.whatif.whatif import Effect, WhatIf
 
 OURS = r"(https?|ws)://127\.0\.0\.1[:/]|data:|blob:"
 expect.set_options(timeout=SECONDS * 1000)

@@ -14,7 +14,7 @@ from quantscope.app.panes.ptq_lab import EXECUTIONS
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError
 from quantscope.quantize import PtqConfig, quantize_onnx
-from quantscope.report.study_figures import accuracy_figure
+from quantscope.report.study.figures import accuracy_figure
 from quantscope.run import evaluate, paired
 from quantscope.zoo import bundled_models
 

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from quantscope.app.panes.header import percent, points
 from quantscope.data import load_sample
 from quantscope.run import evaluate, kernel_gap, paired
-from quantscope.run.compare import compare
+from quantscope.run.compare.compare import compare
 
 OpenPage = Callable[..., Page]
 

@@ -13,7 +13,7 @@ from quantscope.app.session import Session
 from quantscope.data import load_sample
 from quantscope.model import read_network
 from quantscope.model.residuals import residuals
-from quantscope.run.compare import compare
+from quantscope.run.compare.compare import compare
 from quantscope.zoo import bundled_models
 
 

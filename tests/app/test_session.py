@@ -21,7 +21,7 @@ from quantscope.app.session import Session, session_for
 from quantscope.edit import Off
 from quantscope.errors import BadModelError, StoppedError
 from quantscope.report.figures import weight_ranges
-from quantscope.run.compare import compare
+from quantscope.run.compare.compare import compare
 from quantscope.zoo import bundled_models
 
 

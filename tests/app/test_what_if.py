@@ -21,7 +21,7 @@ from quantscope.edit import (
 )
 from quantscope.errors import QuantscopeError
 from quantscope.run import compare
-from quantscope.run.whatif import WhatIf
+from quantscope.run.whatif.whatif import WhatIf
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ import pytest
 
 from quantscope.app import edits as book
 from quantscope.app.opened import Opened, open_pair
-from quantscope.app.panes.what_if_answers import Answer, Way, joined
+from quantscope.app.panes.what_if.answers import Answer, Way, joined
 from quantscope.app.session import Session
 from quantscope.arithmetic import QuantParams
 from quantscope.edit import Editor, Off, OffRole, On, SetRange, SetScale, SetZeroPoint
 from quantscope.model import QuantTensor
-from quantscope.run.whatif import WhatIf
+from quantscope.run.whatif.whatif import WhatIf
 
 
 @pytest.fixture(scope="module")

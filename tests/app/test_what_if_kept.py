@@ -18,7 +18,7 @@ from quantscope.edit import (
     guided_recipes,
 )
 from quantscope.run import evaluate
-from quantscope.run.whatif import WhatIf
+from quantscope.run.whatif.whatif import WhatIf
 
 MOVES = 100
 MEGABYTES = 40

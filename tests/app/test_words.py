@@ -2,6 +2,7 @@
 
 import re
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
@@ -40,11 +41,10 @@ def test_columns_and_metrics_use_known_words() -> None:
 
 
 def test_panes_use_known_words() -> None:
-    folder = files("quantscope.app.panes")
-    for module in folder.iterdir():
-        if module.name.endswith(".py"):
-            found = re.findall(r'word\("(\w+)"', module.read_text(encoding="utf-8"))
-            assert set(found) <= WORDS.keys(), module.name
+    folder = Path(str(files("quantscope.app.panes")))
+    for module in folder.rglob("*.py"):
+        found = re.findall(r'word\("(\w+)"', module.read_text(encoding="utf-8"))
+        assert set(found) <= WORDS.keys(), module.name
 
 
 def test_word_escapes_what_it_shows() -> None:

@@ -7,7 +7,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from quantscope.app.panes.header import percent, points
 from quantscope.edit import Edit, Recipe
-from quantscope.run.whatif import Effect
+from quantscope.run.whatif.whatif import Effect
 
 Ask = Callable[..., Effect]
 """The library's answer to edits."""

@@ -14,7 +14,7 @@ from quantscope.cli import capture as cli
 from quantscope.data import load_sample
 from quantscope.errors import QuantscopeError
 from quantscope.run import capture
-from quantscope.run.capture_file import save_capture
+from quantscope.run.capture.file import save_capture
 
 app = typer.Typer()
 app.command()(cli.command)

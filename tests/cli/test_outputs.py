@@ -24,7 +24,7 @@ from quantscope.cli.outputs import Writes
 from quantscope.errors import BadConfigError
 from quantscope.files import TEMPORARY
 from quantscope.report import graph_render
-from quantscope.report.drawing import Drawing
+from quantscope.report.graph.drawing import Drawing
 
 PACKAGE = Path(quantscope.__file__).parent
 FEW = ["--images", "2"]

@@ -10,8 +10,8 @@ from typer.testing import CliRunner, Result
 from quantscope.cli import sensitivity as module
 from quantscope.data import load_sample
 from quantscope.errors import QuantscopeError
-from quantscope.report.text_table import wrapped
-from quantscope.study.sensitivity import sensitivity
+from quantscope.report.table import wrapped
+from quantscope.study.sensitivity.sensitivity import sensitivity
 
 app = typer.Typer()
 app.command()(module.command)

@@ -15,12 +15,12 @@ from quantscope.data import load_sample
 from quantscope.model.residuals import residuals
 from quantscope.quantize import PtqConfig, quantize_torch
 from quantscope.run import evaluate
-from quantscope.run.capture import capture
+from quantscope.run.capture.capture import capture
 from quantscope.run.cpu import saturates_8bit_products
-from quantscope.run.integer_compute import compute, operands_of
+from quantscope.run.integers.compute import compute, operands_of
+from quantscope.run.integers.trace import trace_value
 from quantscope.run.kernels import kernel_map
-from quantscope.run.sessions import session_of
-from quantscope.run.trace import trace_value
+from quantscope.run.onnx.sessions import session_of
 from quantscope.zoo import Weights, bundled_models, write_safetensors
 from render_docs import FIELD, FOLDER, render, templates, used_fields
 

@@ -11,7 +11,7 @@ import pytest
 
 from quantscope.data import load_sample
 from quantscope.edit import Editor
-from quantscope.run.sessions import session_of
+from quantscope.run.onnx.sessions import session_of
 
 for room in ("run", "model"):
     sys.path.insert(0, str(Path(__file__).parents[1] / room))

@@ -26,8 +26,8 @@ from quantscope.edit import (
 )
 from quantscope.edit.recipe import Recipe
 from quantscope.model import QuantTensor
-from quantscope.model.onnx_checks import check_model
-from quantscope.run.sessions import session_of
+from quantscope.model.onnx.checks import check_model
+from quantscope.run.onnx.sessions import session_of
 
 Array = np.ndarray[Any, Any]
 

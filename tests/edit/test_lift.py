@@ -14,7 +14,7 @@ from quantscope.data import load_sample
 from quantscope.edit import lift_to_qdq
 from quantscope.errors import BadModelError
 from quantscope.run import evaluate
-from quantscope.run.sessions import session_of
+from quantscope.run.onnx.sessions import session_of
 
 Array = np.ndarray
 

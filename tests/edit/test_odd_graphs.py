@@ -25,8 +25,8 @@ from quantscope.edit import (
 )
 from quantscope.errors import BadModelError
 from quantscope.model import read_onnx
-from quantscope.model.onnx_checks import check_model
-from quantscope.run.sessions import session_of
+from quantscope.model.onnx.checks import check_model
+from quantscope.run.onnx.sessions import session_of
 
 Array = np.ndarray[Any, Any]
 Scores = Callable[..., Array]

@@ -33,7 +33,7 @@ from quantscope.errors import BadConfigError, BadModelError, QuantscopeError
 from quantscope.model.provenance import PROVENANCE_KEY
 from quantscope.model.reader import read_network
 from quantscope.run import evaluate
-from quantscope.run.torch_whatif import open_edited
+from quantscope.run.torch.whatif import open_edited
 from quantscope.zoo import bundled_models, read_safetensors
 
 Array = np.ndarray[Any, Any]

@@ -143,8 +143,8 @@ def load_modules(kind: str) -> None:
 
 _MODULES = (
     "cli", "data", "edit", "model.reader", "model.torch_reader", "quantize", "report",
-    "report.compare_html", "run", "run.capture_file", "study", "study.ptq_study",
-    "study.sensitivity", "zoo", "zoo.keras", "run.torch_classifier", "report.study_report",
+    "report.compare.html", "run", "run.capture.file", "study", "study.ptq_study",
+    "study.sensitivity", "zoo", "zoo.keras", "run.torch.classifier", "report.study.report",
 )  # fmt: skip
 
 

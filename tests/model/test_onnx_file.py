@@ -13,7 +13,7 @@ from tiny_onnx import FLOAT, constant, conv_relu, model, saved, value, weights
 
 from quantscope.errors import BadModelError
 from quantscope.model import classifier_input, ends_in_softmax, load_onnx
-from quantscope.model.onnx_file import TensorSpec
+from quantscope.model.onnx.file import TensorSpec
 
 
 def refusal(path: Path) -> str:

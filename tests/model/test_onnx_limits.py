@@ -11,7 +11,7 @@ from tiny_onnx import constant, conv_relu, model, saved, value
 from quantscope.errors import BadModelError
 from quantscope.model import load_onnx, read_onnx
 from quantscope.quantize import PtqConfig, quantize_onnx
-from quantscope.run.sessions import open_session
+from quantscope.run.onnx.sessions import open_session
 
 BOOL, INT64 = onnx.TensorProto.BOOL, onnx.TensorProto.INT64
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quantscope.model.sym_expr import plain_arithmetic
+from quantscope.model.torch.sym_expr import plain_arithmetic
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from onnx import helper, numpy_helper
 
 from quantscope.model import Network, QuantParams, read_onnx
 from quantscope.plain_text import elided, printable
+from quantscope.report.graph.module_tree import module_tree
 from quantscope.report.inspect_json import inspection, layer_inspection, node_inspection
 from quantscope.report.layer_text import channel_table, corner, histogram, slice_table, tensor_facts
-from quantscope.report.module_tree import module_tree
 from quantscope.report.network_text import (
     activation_table,
     batch_of,
@@ -25,7 +25,7 @@ from quantscope.report.network_text import (
 )
 from quantscope.report.provenance_text import provenance_facts
 from quantscope.report.raw_nodes import raw_lines, read_raw_nodes
-from quantscope.report.text_table import Column, Fact, TextTable, fact_lines
+from quantscope.report.table import Column, Fact, TextTable, fact_lines
 from quantscope.report.wording import amount, attributes_text, shape_text
 from quantscope.zoo import bundled_models
 

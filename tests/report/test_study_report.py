@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 from study_rows import CLASSES, study_result
 
-from quantscope.report.study_figures import (
+from quantscope.report.study.figures import (
     accuracy_figure,
     calibration_figure,
     class_change_figure,
@@ -21,7 +21,7 @@ from quantscope.report.study_figures import (
     size_figure,
     study_figures,
 )
-from quantscope.report.study_report import (
+from quantscope.report.study.report import (
     provenance_lines,
     report_html,
     summary_lines,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quantscope.report.text_table import Column, TextTable, wrapped
+from quantscope.report.table import Column, TextTable, wrapped
 from quantscope.report.wording import rounded
 
 TABLE = TextTable(

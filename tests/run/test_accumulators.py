@@ -15,9 +15,9 @@ from quantscope.cli import accumulators as accumulators_command
 from quantscope.data import load_sample
 from quantscope.errors import BadModelError, StoppedError
 from quantscope.run import evaluate
-from quantscope.run.accumulators import accumulators
 from quantscope.run.cpu import saturates_8bit_products
-from quantscope.run.predict_kernels import predict_saturation
+from quantscope.run.integers.accumulators import accumulators
+from quantscope.run.integers.saturation import predict_saturation
 
 x86_only = pytest.mark.skipif(
     saturates_8bit_products() is not True, reason="needs an x86 CPU with AVX2 and without VNNI"

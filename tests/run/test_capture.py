@@ -12,7 +12,7 @@ from quantscope.data import load_sample
 from quantscope.errors import BadDataError, BadModelError
 from quantscope.model import read_onnx
 from quantscope.run import evaluate
-from quantscope.run.capture import capture
+from quantscope.run.capture.capture import capture
 from quantscope.run.cpu import saturates_8bit_products
 
 x86_only = pytest.mark.skipif(

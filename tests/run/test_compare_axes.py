@@ -12,8 +12,8 @@ from onnx import helper
 from test_compare_kinds import sqnr
 from tiny_qdq import TinyQdq, images_of
 
-from quantscope.run.compare import compare
-from quantscope.run.compare_results import ErrorSources
+from quantscope.run.compare.compare import compare
+from quantscope.run.compare.results import ErrorSources
 
 Array = np.ndarray[Any, Any]
 Quantize = Callable[..., str]

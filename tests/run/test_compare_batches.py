@@ -13,10 +13,10 @@ from tiny_qdq import TinyQdq, images_of
 
 from quantscope.model import load_onnx, pair, read_onnx
 from quantscope.run import compare_scores, compare_statistics
-from quantscope.run.compare import compare
-from quantscope.run.compare_graph import Probe
-from quantscope.run.compare_results import Comparison
-from quantscope.run.compare_statistics import Accumulator
+from quantscope.run.compare.compare import compare
+from quantscope.run.compare.results import Comparison
+from quantscope.run.compare.statistics import Accumulator
+from quantscope.run.onnx.compare.graph import Probe
 
 Array = np.ndarray[Any, Any]
 

@@ -8,7 +8,7 @@ import pytest
 from test_compare_axes import Array, Quantize, both, values
 from tiny_qdq import TinyQdq, images_of
 
-from quantscope.run.compare import compare
+from quantscope.run.compare.compare import compare
 
 LOW, HIGH = -128 * 12 / 127, 12.0
 

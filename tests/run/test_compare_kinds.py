@@ -14,10 +14,10 @@ from tiny_qdq import TinyQdq, images_of
 
 from quantscope.data import load_sample
 from quantscope.errors import BadModelError
-from quantscope.run.capture import capture
-from quantscope.run.compare import compare
-from quantscope.run.compare_results import Comparison, ErrorSources
-from quantscope.run.sessions import session_of
+from quantscope.run.capture.capture import capture
+from quantscope.run.compare.compare import compare
+from quantscope.run.compare.results import Comparison, ErrorSources
+from quantscope.run.onnx.sessions import session_of
 
 Array = np.ndarray[Any, Any]
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from quantscope.cli.compare import lines
-from quantscope.run.compare_reading import flagged, reading, usual
-from quantscope.run.compare_results import (
+from quantscope.run.compare.reading import flagged, reading, usual
+from quantscope.run.compare.results import (
     ChannelComparison,
     Comparison,
     ErrorSources,

@@ -10,8 +10,8 @@ from comparison_nets import sqnr
 
 from quantscope.data import load_sample
 from quantscope.run import evaluate
-from quantscope.run.capture import capture
-from quantscope.run.compare import compare
+from quantscope.run.capture.capture import capture
+from quantscope.run.compare.compare import compare
 from quantscope.run.cpu import saturates_8bit_products
 
 Array = np.ndarray[Any, Any]

@@ -14,14 +14,14 @@ from quantscope.data import load_sample
 from quantscope.edit import Off, apply
 from quantscope.model import load_onnx, pair, read_onnx
 from quantscope.run import evaluate
-from quantscope.run.compare import compare
-from quantscope.run.compare_graph import ComparisonGraph, Detail, build_graph
-from quantscope.run.compare_session import FEWEST_IMAGES, ComparisonSession, _same_sums
-from quantscope.run.sessions import Execution
+from quantscope.run.compare.compare import compare
+from quantscope.run.onnx.compare.graph import ComparisonGraph, Detail, build_graph
+from quantscope.run.onnx.compare.session import FEWEST_IMAGES, ComparisonSession, _same_sums
+from quantscope.run.onnx.sessions import Execution
 from quantscope.zoo import bundled_models
 
 Array = np.ndarray[Any, Any]
-comparing = import_module("quantscope.run.compare")  # `quantscope.run.compare` is the function
+comparing = import_module("quantscope.run.compare.compare")
 
 IMAGES = load_sample().take(FEWEST_IMAGES)
 x86_only = pytest.mark.skipif(

@@ -14,10 +14,10 @@ from tiny_qdq import images_of
 
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
-from quantscope.report.compare_html import _versions
-from quantscope.report.compare_with_text import side_by_side_lines, side_by_side_tables
-from quantscope.run.compare import compare
-from quantscope.run.compare_with import SideBySide, compare_with
+from quantscope.report.compare.html import _versions
+from quantscope.report.compare.side_by_side_text import side_by_side_lines, side_by_side_tables
+from quantscope.run.compare.compare import compare
+from quantscope.run.compare.side_by_side import SideBySide, compare_with
 
 SAMPLE = load_sample().take(4)
 PICTURES = images_of(np.random.default_rng(2).normal(0, 1, (5, 3, 5, 7)).astype(np.float32))

@@ -19,11 +19,11 @@ from quantscope.data import load_sample
 from quantscope.errors import BadConfigError, BadDataError, BadModelError, StoppedError
 from quantscope.model import load_onnx, pair, read_onnx
 from quantscope.run import capture
-from quantscope.run.compare import compare
+from quantscope.run.compare.compare import compare
 from quantscope.run.cpu import saturates_8bit_products
-from quantscope.run.histogram_counts import Grid, count_values, edges_between
-from quantscope.run.histogram_results import Histogram
-from quantscope.run.histograms import histograms, weight_histogram
+from quantscope.run.histograms.counts import Grid, count_values, edges_between
+from quantscope.run.histograms.histograms import histograms, weight_histogram
+from quantscope.run.histograms.results import Histogram
 from quantscope.zoo import find_model
 
 Array = np.ndarray[Any, Any]

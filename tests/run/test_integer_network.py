@@ -13,8 +13,8 @@ from quantscope.errors import BadModelError
 from quantscope.model import read_onnx
 from quantscope.quantize import LayerOverride
 from quantscope.run import evaluate
-from quantscope.run.capture import capture
-from quantscope.run.integer_network import integer_network
+from quantscope.run.capture.capture import capture
+from quantscope.run.integers.network import integer_network
 from quantscope.zoo import bundled_models
 
 SAMPLE = load_sample().take(8)

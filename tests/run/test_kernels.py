@@ -13,7 +13,7 @@ from quantscope.data import load_sample
 from quantscope.errors import BadConfigError
 from quantscope.run import KernelMap, evaluate, kernel_gap, kernel_map
 from quantscope.run.cpu import saturates_8bit_products
-from quantscope.run.sessions import session_options
+from quantscope.run.onnx.sessions import session_options
 from quantscope.zoo import CONVOLUTIONS, bundled_models
 
 x86_only = pytest.mark.skipif(

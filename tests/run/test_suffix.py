@@ -12,7 +12,7 @@ from tiny_qdq import TinyQdq, images_of
 from quantscope.data import load_sample
 from quantscope.errors import BadDataError, StoppedError
 from quantscope.run import Execution
-from quantscope.run.suffix import SuffixRunner
+from quantscope.run.onnx.suffix.runner import SuffixRunner
 from quantscope.zoo import bundled_models
 
 EXECUTIONS: list[tuple[str, Execution, bool | None]] = [

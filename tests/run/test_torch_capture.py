@@ -16,8 +16,8 @@ from quantscope.data import load_sample
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
 from quantscope.model.reader import read_network
 from quantscope.run import evaluate
-from quantscope.run.capture import capture
-from quantscope.run.captured import Capture
+from quantscope.run.capture.capture import capture
+from quantscope.run.capture.captured import Capture
 
 # Making TorchScript archives is deprecated; people have them all the same.
 pytestmark = pytest.mark.filterwarnings(

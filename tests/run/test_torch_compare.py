@@ -29,11 +29,11 @@ from quantscope.model.reader import read_network
 from quantscope.quantize import PtqConfig
 from quantscope.quantize.pt2e import quantize_torch
 from quantscope.run import evaluate
-from quantscope.run.compare import compare
-from quantscope.run.compare_reading import reading
-from quantscope.run.compare_results import Comparison
-from quantscope.run.torch_compare import float_program_of
-from quantscope.run.torch_programs import save_resnet8
+from quantscope.run.compare.compare import compare
+from quantscope.run.compare.reading import reading
+from quantscope.run.compare.results import Comparison
+from quantscope.run.torch.compare import float_program_of
+from quantscope.run.torch.programs import save_resnet8
 from quantscope.zoo import Weights, bundled_models, write_safetensors
 
 Array = np.ndarray[Any, Any]

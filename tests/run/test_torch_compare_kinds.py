@@ -19,10 +19,10 @@ from torch_nets import save
 from quantscope.model.reader import read_network
 from quantscope.quantize import PtqConfig
 from quantscope.quantize.pt2e import quiet_torch
-from quantscope.run.capture import capture
-from quantscope.run.compare import compare
-from quantscope.run.histograms import histograms
-from quantscope.run.torch_programs import opened_program, run_nodes
+from quantscope.run.capture.capture import capture
+from quantscope.run.compare.compare import compare
+from quantscope.run.histograms.histograms import histograms
+from quantscope.run.torch.programs import opened_program, run_nodes
 
 Array = np.ndarray[Any, Any]
 

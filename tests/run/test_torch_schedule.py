@@ -13,14 +13,14 @@ from torch_bodies import PICTURES, Body, Net, assert_is_eager, eager, saved
 
 from quantscope.errors import BadModelError
 from quantscope.model.reader import read_network
-from quantscope.run.compare import compare
-from quantscope.run.compare_graph import Detail
-from quantscope.run.torch_compare import compare_paired, fitting_pairing
-from quantscope.run.torch_pairs import PairedPrograms
-from quantscope.run.torch_probes import Scratch
-from quantscope.run.torch_programs import opened_program
-from quantscope.run.torch_quantizers import _in_floats
-from quantscope.run.torch_schedule import LEAST_SCALE
+from quantscope.run.compare.compare import compare
+from quantscope.run.onnx.compare.graph import Detail
+from quantscope.run.torch.compare import compare_paired, fitting_pairing
+from quantscope.run.torch.pairs import PairedPrograms
+from quantscope.run.torch.probes import Scratch
+from quantscope.run.torch.programs import opened_program
+from quantscope.run.torch.quantizers import _in_floats
+from quantscope.run.torch.schedule import LEAST_SCALE
 
 
 def shared(net: Net, v: Tensor) -> Tensor:

@@ -27,7 +27,7 @@ from quantscope.edit import (
 )
 from quantscope.errors import BadConfigError, BadDataError, BadModelError, StoppedError
 from quantscope.run import Comparison, WhatIf, compare, evaluate, paired
-from quantscope.run.whatif_downstream import DownstreamSqnr
+from quantscope.run.whatif.downstream import DownstreamSqnr
 
 Array = np.ndarray[Any, Any]
 PICTURES = np.random.default_rng(2).normal(0, 1, (9, 3, 5, 7)).astype(np.float32)

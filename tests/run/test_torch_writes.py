@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch_bodies import PICTURES, Body, Net, assert_is_eager, eager, place_of, saved
 from torch_nets import save
 
-from quantscope.run.compare import compare
-from quantscope.run.histograms import histograms
-from quantscope.run.torch_programs import opened_program, run_nodes
+from quantscope.run.compare.compare import compare
+from quantscope.run.histograms.histograms import histograms
+from quantscope.run.torch.programs import opened_program, run_nodes
 
 
 def view(net: Net, v: Tensor) -> Tensor:

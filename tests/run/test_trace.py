@@ -16,16 +16,17 @@ from quantscope.cli import trace as trace_command
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
 from quantscope.model import load_onnx, read_onnx
-from quantscope.model.onnx_graph import open_graph
+from quantscope.model.onnx.graph import open_graph
 from quantscope.quantize import LayerOverride
-from quantscope.run.accumulators import accumulators
-from quantscope.run.capture import capture
+from quantscope.report.trace_text import trace_text
+from quantscope.run.capture.capture import capture
 from quantscope.run.cpu import saturates_8bit_products
-from quantscope.run.integer_compute import compute, operands_of
-from quantscope.run.integer_layer import IntegerLayer, integer_layer
-from quantscope.run.predict_kernels import predict_saturation
-from quantscope.run.trace import Trace, trace_value
-from quantscope.run.trace_terms import take_apart
+from quantscope.run.integers.accumulators import accumulators
+from quantscope.run.integers.compute import compute, operands_of
+from quantscope.run.integers.layer import IntegerLayer, integer_layer
+from quantscope.run.integers.saturation import predict_saturation
+from quantscope.run.integers.trace import Trace, trace_value
+from quantscope.run.integers.trace_terms import take_apart
 
 x86_only = pytest.mark.skipif(
     saturates_8bit_products() is not True, reason="needs an x86 CPU with AVX2 and without VNNI"
@@ -169,7 +170,7 @@ def test_matrix_products_and_real_biases_come_apart_rightly(tmp_path: Path) -> N
     trace = trace_value(path, "g", 0, (1,), data=images)
     assert trace.bias == pytest.approx(-40.25 / (0.07 * 0.2), rel=1e-6)
     assert trace.relu == "y"
-    assert "bias, a real number in the file" in trace.text()
+    assert "bias, a real number in the file" in trace_text(trace)
 
 
 def test_a_difference_at_a_rounding_tie_is_said_to_be_one(tmp_path: Path) -> None:
@@ -190,7 +191,7 @@ def test_a_difference_at_a_rounding_tie_is_said_to_be_one(tmp_path: Path) -> Non
     assert trace.is_tie and trace.tie_distance < 1e-6
     assert trace.agreement is not None
     assert trace.agreement.one_step == len(off) and trace.agreement.more == 0
-    assert "a rounding tie" in trace.text()
+    assert "a rounding tie" in trace_text(trace)
 
 
 @pytest.fixture(scope="module")
@@ -259,7 +260,7 @@ def test_saturated_pairs_explain_what_the_kernel_gave(quantized: Callable[..., P
     assert isinstance(trace.accumulator, int)
     reached = np.rint((trace.accumulator + lost) * trace.multipliers[0].float64)
     assert runtime.integer == np.clip(reached, 0, 255)
-    assert "which explains it" in trace.text()
+    assert "which explains it" in trace_text(trace)
 
 
 @x86_only
@@ -279,7 +280,7 @@ def test_runtime_values_that_cannot_be_seen_are_not_shown(quantized: Callable[..
         quantized(activations="int8"), "stack1.conv2", 7, (1, 2, 3), int8_kernels=False
     )
     assert trace.runtime is None
-    assert "cannot be seen in runtime execution: looking at it changes" in trace.text()
+    assert "cannot be seen in runtime execution: looking at it changes" in trace_text(trace)
 
 
 @pytest.mark.parametrize(

@@ -24,11 +24,11 @@ from quantscope.edit import (
 )
 from quantscope.errors import BadConfigError, BadDataError, BadModelError, StoppedError
 from quantscope.run import Execution, evaluate, paired
-from quantscope.run.capture_onnx import instrumented
-from quantscope.run.compare import compare
-from quantscope.run.sessions import session_of
-from quantscope.run.whatif import Effect, WhatIf
-from quantscope.run.whatif_evaluation import stratified
+from quantscope.run.compare.compare import compare
+from quantscope.run.onnx.capture import instrumented
+from quantscope.run.onnx.sessions import session_of
+from quantscope.run.whatif.evaluation import stratified
+from quantscope.run.whatif.whatif import Effect, WhatIf
 from quantscope.zoo import bundled_models
 
 IMAGES = load_sample().take(60)

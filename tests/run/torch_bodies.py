@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch_nets import save
 
 from quantscope.model.reader import read_network
-from quantscope.run.compare_results import Comparison
+from quantscope.run.compare.results import Comparison
 
 Array = np.ndarray[Any, Any]
 Body = Callable[["Net", Tensor], Tensor]

@@ -18,8 +18,8 @@ from quantscope.progress import Progress, silent
 from quantscope.quantize import LayerOverride, PtqConfig, quantize_onnx
 from quantscope.run import Evaluation, evaluate, paired
 from quantscope.study import sensitivity_graph
-from quantscope.study.sensitivity import sensitivity
-from quantscope.study.sensitivity_results import RowMode, Sensitivity
+from quantscope.study.sensitivity.results import RowMode, Sensitivity
+from quantscope.study.sensitivity.sensitivity import sensitivity
 from quantscope.zoo import bundled_models
 
 SAMPLE = load_sample().take(12)

@@ -9,10 +9,10 @@ import pytest
 from onnx import helper, numpy_helper
 
 from quantscope.edit import Editor, Off
-from quantscope.run.sessions import session_of
-from quantscope.run.suffix_graph import value_graph
+from quantscope.run.onnx.sessions import session_of
+from quantscope.run.onnx.suffix.graph import value_graph
 from quantscope.study import sensitivity_graph
-from quantscope.study.sensitivity_graph import INPUT, SharedGraph
+from quantscope.study.sensitivity.graph import INPUT, SharedGraph
 
 FLOAT = onnx.TensorProto.FLOAT
 ROWS = np.linspace(-2, 2, 12, dtype=np.float32).reshape(4, 3)

@@ -9,8 +9,8 @@ from quantscope.data import load_sample
 from quantscope.errors import BadConfigError
 from quantscope.model import load_onnx, read_network
 from quantscope.quantize import PtqConfig, quantize_onnx
-from quantscope.run.compare import compare
-from quantscope.study.sensitivity import sensitivity
+from quantscope.run.compare.compare import compare
+from quantscope.study.sensitivity.sensitivity import sensitivity
 from quantscope.zoo import bundled_models, unknown_float_model
 
 

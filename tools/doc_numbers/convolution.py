@@ -17,7 +17,7 @@ from quantscope.arithmetic import (
     fixed_point_multiplier,
     multiply_by_quantized_multiplier,
 )
-from quantscope.run.trace_terms import Term
+from quantscope.run.integers.trace_terms import Term
 from quantscope.zoo import bundled_models
 
 

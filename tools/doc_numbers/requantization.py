@@ -13,7 +13,7 @@ from quantscope.arithmetic import (
     multiply_by_quantized_multiplier,
     requantize,
 )
-from quantscope.run.integer_compute import multiplier_of
+from quantscope.run.integers.compute import multiplier_of
 
 Integers = NDArray[np.int64]
 MANTISSA_BITS = (31, 16, 12, 8)

@@ -5,7 +5,7 @@ import numpy as np
 from doc_numbers.executed import EXAMPLE, Executed, Step
 from doc_numbers.formatting import Fields, percent, rows
 from quantscope.arithmetic.window import filters, patches, resolve_window
-from quantscope.run.integer_compute import compute
+from quantscope.run.integers.compute import compute
 
 
 def fields(run: Executed) -> Fields:

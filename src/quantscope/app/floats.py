@@ -5,7 +5,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from quantscope.edit.torch_floats import known_float_program
+from quantscope.edit.torch.floats import known_float_program
 from quantscope.model import Network
 from quantscope.zoo import bundled_models, known_float_model, read_safetensors, write_onnx
 

@@ -12,7 +12,7 @@ from quantscope.app.session import Session
 from quantscope.model import Layer, QuantTensor
 from quantscope.report.style import BLUE, GREEN, ORANGE, signed
 from quantscope.report.wording import amount, number
-from quantscope.run.compare_results import TensorComparison
+from quantscope.run.compare.results import TensorComparison
 
 _STEPS = 24
 _GREY = "#9aa3ad"

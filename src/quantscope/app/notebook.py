@@ -8,7 +8,7 @@ import marimo as mo
 
 from quantscope.model import Network
 from quantscope.report import draw_network, render
-from quantscope.report.text_table import Fact, TextTable
+from quantscope.report.table import Fact, TextTable
 
 
 def table(found: TextTable) -> mo.ui.table:

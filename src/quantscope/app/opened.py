@@ -9,7 +9,7 @@ from quantscope.data import ImageSet, load
 from quantscope.errors import BadModelError, QuantscopeError
 from quantscope.files import check_file, is_there
 from quantscope.model import Network, Pairing, pair, read_network
-from quantscope.run.sessions import Execution
+from quantscope.run.onnx.sessions import Execution
 from quantscope.zoo import bundled_models, find_model, unknown_float_model
 
 DEFAULT_MODEL = "resnet8-int8"

@@ -24,8 +24,8 @@ from quantscope.app.panes.images import Images
 from quantscope.app.panes.layers import places
 from quantscope.app.panes.ptq_lab import PtqLab
 from quantscope.app.panes.trace import Tracer
-from quantscope.app.panes.what_if_bench import TAB as WHAT_IF
-from quantscope.app.panes.what_if_bench import Bench
+from quantscope.app.panes.what_if.bench import TAB as WHAT_IF
+from quantscope.app.panes.what_if.bench import Bench
 from quantscope.app.place import TABS, Beginning, Given, Place
 from quantscope.app.rows import LAYER_COLUMNS, TENSOR_COLUMNS, layer_rows, tensor_rows
 from quantscope.app.selection import Selection, fitting

@@ -13,16 +13,16 @@ from quantscope.errors import QuantscopeError, StoppedError
 from quantscope.model import QuantTensor
 from quantscope.progress import Progress, silent
 from quantscope.run import Evaluation, KernelGap, KernelMap, evaluate
-from quantscope.run.compare import compare
-from quantscope.run.compare_results import Comparison, TensorComparison
+from quantscope.run.compare.compare import compare
+from quantscope.run.compare.results import Comparison, TensorComparison
 from quantscope.run.gap import gap_between
-from quantscope.run.histogram_results import Histogram, Histograms
-from quantscope.run.histograms import histograms, weight_histogram
-from quantscope.run.sessions import Execution
-from quantscope.run.whatif import QUICK
-from quantscope.run.whatif_evaluation import stratified
-from quantscope.study.sensitivity import sensitivity
-from quantscope.study.sensitivity_results import Sensitivity
+from quantscope.run.histograms.histograms import histograms, weight_histogram
+from quantscope.run.histograms.results import Histogram, Histograms
+from quantscope.run.onnx.sessions import Execution
+from quantscope.run.whatif.evaluation import stratified
+from quantscope.run.whatif.whatif import QUICK
+from quantscope.study.sensitivity.results import Sensitivity
+from quantscope.study.sensitivity.sensitivity import sensitivity
 
 T = TypeVar("T")
 

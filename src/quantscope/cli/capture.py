@@ -12,7 +12,7 @@ from quantscope.cli.outputs import Writes, careful
 from quantscope.errors import BadConfigError
 
 if TYPE_CHECKING:
-    from quantscope.report.text_table import TextTable
+    from quantscope.report.table import TextTable
     from quantscope.run import Capture, CapturedTensor
 
 _MOST_IMAGES = 1_000_000
@@ -66,7 +66,7 @@ def command(
     """
     from quantscope.data import load
     from quantscope.run import capture
-    from quantscope.run.capture_file import capture_to_dict, save_capture
+    from quantscope.run.capture.file import capture_to_dict, save_capture
 
     rows = _rows(image or ["0"])
     chosen = load(data, first=max(rows) + 1).select(rows)
@@ -136,7 +136,7 @@ def _lines(
 
 
 def _table(result: "Capture") -> "TextTable":
-    from quantscope.report.text_table import Column, TextTable
+    from quantscope.report.table import Column, TextTable
 
     columns = (
         Column("tensor", kind="name"),
@@ -153,7 +153,7 @@ def _row(tensor: "CapturedTensor") -> tuple[str, ...]:
     import numpy as np
 
     from quantscope.plain_text import printable
-    from quantscope.run.capture_file import value_range
+    from quantscope.run.capture.file import value_range
 
     params = tensor.params
     low, high = value_range(tensor)

@@ -11,9 +11,9 @@ from quantscope.cli.outputs import Writes, careful
 from quantscope.plain_text import many
 
 if TYPE_CHECKING:
-    from quantscope.report.text_table import TextTable
-    from quantscope.run.compare_results import Comparison, TensorComparison
-    from quantscope.run.compare_with import SideBySide
+    from quantscope.report.table import TextTable
+    from quantscope.run.compare.results import Comparison, TensorComparison
+    from quantscope.run.compare.side_by_side import SideBySide
 
 _IMAGES = 1000
 
@@ -85,9 +85,9 @@ def command(
     from quantscope.data import load
     from quantscope.errors import BadConfigError
     from quantscope.files import write_whole
-    from quantscope.report.compare_with_text import side_by_side_lines
-    from quantscope.run.compare import compare
-    from quantscope.run.compare_with import compare_with
+    from quantscope.report.compare.side_by_side_text import side_by_side_lines
+    from quantscope.run.compare.compare import compare
+    from quantscope.run.compare.side_by_side import compare_with
 
     if other_float is not None and other is None:
         raise BadConfigError("--with-float is the float model of --with; give that too")
@@ -109,7 +109,7 @@ def command(
             )
             first = versions.first
         if html is not None:
-            from quantscope.report.compare_report import comparison_report
+            from quantscope.report.compare.report import comparison_report
 
             page = comparison_report(
                 first,
@@ -136,7 +136,7 @@ def command(
 def lines(result: "Comparison", width: int | None = None) -> Iterator[str]:
     """The comparison as text."""
     from quantscope.plain_text import printable
-    from quantscope.run.compare_reading import reading, usual
+    from quantscope.run.compare.reading import reading, usual
 
     yield (
         f"{result.model} against {result.float_model}, {result.execution} execution, "
@@ -173,8 +173,8 @@ def _agreement(result: "Comparison") -> str:
 
 
 def _tables(result: "Comparison") -> Iterator[tuple[str, "TextTable"]]:
-    from quantscope.report.text_table import Column, TextTable
-    from quantscope.run.compare_reading import flagged
+    from quantscope.report.table import Column, TextTable
+    from quantscope.run.compare.reading import flagged
 
     marked = flagged(result)
     kernel = result.execution == "runtime"

@@ -29,7 +29,7 @@ def terminal_width() -> int | None:
 
 def show(lines: Iterable[str]) -> None:
     """On a terminal, lines that are too long are broken at spaces."""
-    from quantscope.report.text_table import wrapped
+    from quantscope.report.table import wrapped
 
     width = terminal_width()
     for line in lines:

@@ -42,9 +42,9 @@ def command(
     """
     from quantscope.errors import BadConfigError
     from quantscope.files import write_whole
-    from quantscope.report.graph_render import render
-    from quantscope.report.network_graph import draw_network, draw_nodes
-    from quantscope.report.overlay import make_overlay, read_overlay
+    from quantscope.report.graph.network_graph import draw_network, draw_nodes
+    from quantscope.report.graph.overlay import make_overlay, read_overlay
+    from quantscope.report.graph.render import render
 
     if raw and (overlay or metric):
         raise BadConfigError("--overlay and --metric colour layers; --raw draws nodes")

@@ -15,9 +15,9 @@ from quantscope.cli.outputs import careful
 
 if TYPE_CHECKING:
     from quantscope.model import Layer, Network, QuantTensor
-    from quantscope.report.module_tree import Branch
+    from quantscope.report.graph.module_tree import Branch
     from quantscope.report.raw_nodes import RawGraph
-    from quantscope.report.text_table import Fact, TextTable
+    from quantscope.report.table import Fact, TextTable
 
 
 @careful
@@ -67,7 +67,7 @@ def command(
 
 def _show_network(network: "Network", *, tree: bool, residuals: bool) -> None:
     from quantscope.plain_text import printable
-    from quantscope.report.module_tree import module_tree
+    from quantscope.report.graph.module_tree import module_tree
     from quantscope.report.network_text import (
         activation_table,
         constant_table,
@@ -127,7 +127,7 @@ def _show_nodes(nodes: "RawGraph") -> None:
 
 
 def _show_facts(facts: "Iterable[Fact]") -> None:
-    from quantscope.report.text_table import fact_lines
+    from quantscope.report.table import fact_lines
 
     for label, text in fact_lines(facts, _width()):
         console.print(Text.assemble((label, "dim"), text))

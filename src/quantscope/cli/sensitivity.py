@@ -11,8 +11,8 @@ from quantscope.cli.outputs import Writes, careful
 from quantscope.plain_text import many
 
 if TYPE_CHECKING:
-    from quantscope.report.text_table import TextTable
-    from quantscope.study.sensitivity_results import (
+    from quantscope.report.table import TextTable
+    from quantscope.study.sensitivity.results import (
         Base,
         RowMode,
         Sensitivity,
@@ -79,7 +79,7 @@ def command(
     Example: quantscope sensitivity resnet8-int8 --images 200
     """
     from quantscope.data import load
-    from quantscope.study.sensitivity import sensitivity
+    from quantscope.study.sensitivity.sensitivity import sensitivity
 
     chosen = load(data, first=_IMAGES if images is None else images)
     chosen = chosen.take(min(_IMAGES, len(chosen)) if images is None else images)
@@ -131,7 +131,7 @@ def lines(result: "Sensitivity", width: int | None = None) -> Iterator[str]:
 
 def _table(result: "Sensitivity", mode: "RowMode") -> "TextTable":
     from quantscope.plain_text import printable
-    from quantscope.report.text_table import Column, TextTable
+    from quantscope.report.table import Column, TextTable
     from quantscope.report.wording import rounded
 
     rows = result.ranked(mode)

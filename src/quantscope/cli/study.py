@@ -71,7 +71,7 @@ def command(
 
     Example: quantscope study --preset ptq --data full --out ptq-study
     """
-    from quantscope.report.study_report import write_report
+    from quantscope.report.study.report import write_report
     from quantscope.study import run_ptq_study, write_results
 
     plan = _plan(file, preset)

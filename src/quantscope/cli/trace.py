@@ -40,7 +40,8 @@ def command(
     Example: quantscope trace resnet8-int8 --layer stack1.conv1 --image 0 --at 3,5,7
     """
     from quantscope.data import load
-    from quantscope.run.trace import trace_value
+    from quantscope.report.trace_text import trace_text
+    from quantscope.run.integers.trace import trace_value
 
     if terms < 1:
         raise BadConfigError(f"--terms shows at least 1 term, not {terms}")
@@ -56,7 +57,7 @@ def command(
     if as_json:
         emit_json(trace.to_dict())
         return
-    typer.echo(trace.text(terms=None if every else terms))
+    typer.echo(trace_text(trace, terms=None if every else terms))
 
 
 def _place(text: str) -> list[int]:

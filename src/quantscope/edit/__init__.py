@@ -18,10 +18,10 @@ from quantscope.edit.edits import (
     SetZeroPoint,
 )
 from quantscope.edit.edits_json import edit_from_dict, edit_to_dict
-from quantscope.edit.lift import lift_to_qdq
+from quantscope.edit.onnx.lift import lift_to_qdq
 from quantscope.edit.parse import parse_off, parse_on, parse_range, parse_set
 from quantscope.edit.recipe import Recipe, guided_recipes, replay
-from quantscope.edit.torch_apply import AppliedProgram, ProgramEditor
+from quantscope.edit.torch.apply import AppliedProgram, ProgramEditor
 
 __all__ = [
     "AnyApplied",

@@ -11,18 +11,18 @@ import onnx
 from quantscope.edit.applied import Applied, set_provenance
 from quantscope.edit.biases import is_derived, stored
 from quantscope.edit.changes import NOTHING_CHANGED, changes_of, clip_notes, warnings_of
-from quantscope.edit.clips import FoldedClip, folded_clips
 from quantscope.edit.edits import Edit
-from quantscope.edit.floats import FloatValues
-from quantscope.edit.lift import lift_to_qdq
+from quantscope.edit.onnx.clips import FoldedClip, folded_clips
+from quantscope.edit.onnx.floats import FloatValues
+from quantscope.edit.onnx.lift import lift_to_qdq
+from quantscope.edit.onnx.wiring import Graph, Wiring, wire
+from quantscope.edit.onnx.write import written
 from quantscope.edit.outcome import Outcome, resolve
 from quantscope.edit.plan import make_plan
-from quantscope.edit.wiring import Graph, Wiring, wire
-from quantscope.edit.write import written
 from quantscope.errors import BadModelError
 from quantscope.files import as_argument
 from quantscope.model import Network, OnnxFile, Pairing, load_onnx, pair, read_onnx
-from quantscope.model.onnx_ops import DEFAULT_DOMAINS
+from quantscope.model.onnx.operators import DEFAULT_DOMAINS
 from quantscope.zoo import find_model, known_float_model
 
 LIFTED = "The file is QOperator; it was stated as QDQ first, and edits are made there"

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from quantscope.arithmetic.params import QuantParams
 from quantscope.edit.applied import Change, ChangeKind, EditWarning
 from quantscope.edit.biases import BiasOutcome, stored
-from quantscope.edit.clips import FoldedClip, warnings_for
+from quantscope.edit.onnx.clips import FoldedClip, warnings_for
+from quantscope.edit.onnx.wiring import Wiring
 from quantscope.edit.outcome import Outcome
 from quantscope.edit.plan import Plan
-from quantscope.edit.wiring import Wiring
 from quantscope.errors import BadConfigError
 
 Clips = Mapping[str, tuple[FoldedClip, ...]]

@@ -4,11 +4,11 @@ import numpy as np
 
 from quantscope.edit.edits import SetChannel, SetInteger
 from quantscope.edit.integers import IntegerEdit
+from quantscope.edit.onnx.wiring import Graph, Wiring
 from quantscope.edit.targets import channel_axis
-from quantscope.edit.wiring import Graph, Wiring
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import Network, QuantTensor
-from quantscope.model.quantized_values import MOVES_INTEGERS
+from quantscope.model.onnx.quantized_values import MOVES_INTEGERS
 
 _QDQ = ("QuantizeLinear", "DequantizeLinear", "Constant")
 

@@ -6,11 +6,11 @@ from pathlib import Path
 from quantscope.edit.applied import Applied
 from quantscope.edit.apply import Editor
 from quantscope.edit.edits import Edit
-from quantscope.edit.torch_apply import AppliedProgram, ProgramEditor
+from quantscope.edit.torch.apply import AppliedProgram, ProgramEditor
 from quantscope.errors import BadModelError
 from quantscope.model import OnnxFile
 from quantscope.model.reader import TORCH_SUFFIXES
-from quantscope.model.torch_archive import is_zip
+from quantscope.model.torch.archive import is_zip
 from quantscope.zoo import find_model
 
 AnyEditor = Editor | ProgramEditor

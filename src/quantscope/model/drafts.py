@@ -8,8 +8,8 @@ import onnx_ir as ir
 
 from quantscope.arithmetic.params import QuantParams
 from quantscope.model.network import Array
-from quantscope.model.onnx_graph import OnnxGraph, input_names
-from quantscope.model.onnx_tensors import Shape
+from quantscope.model.onnx.graph import OnnxGraph, input_names
+from quantscope.model.onnx.tensors import Shape
 from quantscope.model.quant_params import read_params
 
 

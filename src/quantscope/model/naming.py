@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from quantscope.model.onnx_file import Format
-from quantscope.model.syntax import parse_expression
+from quantscope.model.onnx.file import Format
+from quantscope.model.torch.syntax import parse_expression
 
 NAME_SCOPES = "pkg.torch.onnx.name_scopes"
 CLASS_HIERARCHY = "pkg.torch.onnx.class_hierarchy"

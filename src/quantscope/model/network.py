@@ -13,7 +13,7 @@ from quantscope.arithmetic.affine import dequantize
 from quantscope.arithmetic.params import QuantParams
 from quantscope.errors import BadModelError
 from quantscope.files import as_argument
-from quantscope.model.onnx_tensors import Shape
+from quantscope.model.onnx.tensors import Shape
 
 Role = Literal["activation", "weight", "bias"]
 OperandRole = Literal["activation", "weight", "bias", "setting"]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from quantscope.data import ImageSet, calibration_set
 from quantscope.data.calibration import balanced_order
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
-from quantscope.model.onnx_file import OnnxFile, TensorSpec, classifier_input, show_shape
+from quantscope.model.onnx.file import OnnxFile, TensorSpec, classifier_input, show_shape
 from quantscope.quantize.config import PtqConfig
 
 MAX_BATCH = 32

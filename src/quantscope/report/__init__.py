@@ -3,11 +3,12 @@
 Figures are in modules of their own, because matplotlib is slow to load.
 """
 
-from quantscope.report.drawing import Drawing
-from quantscope.report.graph_render import render
+from quantscope.report.graph.drawing import Drawing
+from quantscope.report.graph.module_tree import module_tree
+from quantscope.report.graph.network_graph import draw_network, draw_nodes
+from quantscope.report.graph.overlay import Overlay, make_overlay, read_overlay
+from quantscope.report.graph.render import render
 from quantscope.report.inspect_json import inspection, layer_inspection, node_inspection
-from quantscope.report.module_tree import module_tree
-from quantscope.report.network_graph import draw_network, draw_nodes
 from quantscope.report.network_text import (
     activation_table,
     constant_table,
@@ -15,9 +16,8 @@ from quantscope.report.network_text import (
     network_facts,
     residual_table,
 )
-from quantscope.report.overlay import Overlay, make_overlay, read_overlay
 from quantscope.report.raw_nodes import read_raw_nodes
-from quantscope.report.text_table import TextTable
+from quantscope.report.table import TextTable
 
 __all__ = [
     "Drawing",

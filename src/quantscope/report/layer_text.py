@@ -7,7 +7,7 @@ import numpy as np
 from quantscope.model.network import Array, Layer, Network, Operand, QuantTensor
 from quantscope.plain_text import printable
 from quantscope.report.network_text import batch_of, range_text, spread_text, tensor_notes
-from quantscope.report.text_table import Column, Fact, TextTable
+from quantscope.report.table import Column, Fact, TextTable
 from quantscope.report.wording import (
     attribute_text,
     count,

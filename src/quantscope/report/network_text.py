@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from quantscope.model.network import Array, Layer, Network, Operand, QuantTensor
-from quantscope.model.onnx_tensors import Dim
+from quantscope.model.onnx.tensors import Dim
 from quantscope.model.residuals import residuals
 from quantscope.plain_text import elided, printable
-from quantscope.report.text_table import Column, Fact, TextTable
+from quantscope.report.table import Column, Fact, TextTable
 from quantscope.report.wording import (
     amount,
     attributes_text,

@@ -7,7 +7,7 @@ from typing import Any
 from quantscope.model.network import Network
 from quantscope.model.provenance import PROVENANCE_KEY, recorded_facts
 from quantscope.plain_text import elided, printable
-from quantscope.report.text_table import Fact
+from quantscope.report.table import Fact
 
 _MOST_CHARACTERS = 400
 _DIGEST = re.compile("[0-9a-f]{64}")

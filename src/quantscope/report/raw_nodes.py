@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 import onnx_ir as ir
 
-from quantscope.model.layer_parts import attributes_of, subgraph_names
 from quantscope.model.network import Array, AttributeValue
-from quantscope.model.onnx_file import OnnxFile, TensorSpec, load_onnx
-from quantscope.model.onnx_graph import OnnxGraph, input_names, open_graph, output_names
-from quantscope.model.onnx_ops import QDQ_OPS
-from quantscope.model.qoperator import layout_of
+from quantscope.model.onnx.file import OnnxFile, TensorSpec, load_onnx
+from quantscope.model.onnx.graph import OnnxGraph, input_names, open_graph, output_names
+from quantscope.model.onnx.layer_parts import attributes_of, subgraph_names
+from quantscope.model.onnx.operators import QDQ_OPS
+from quantscope.model.onnx.qoperator import layout_of
 from quantscope.plain_text import printable
 from quantscope.report.wording import attribute_text, shape_text
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from quantscope.edit import Change, Edit, describe
 from quantscope.model import QuantParams
 from quantscope.plain_text import many, printable
-from quantscope.report.text_table import Column, TextTable
+from quantscope.report.table import Column, TextTable
 from quantscope.report.wording import paired_text, rounded
 from quantscope.run.evaluate import Evaluation
-from quantscope.run.whatif import DownstreamSqnr, Effect
+from quantscope.run.whatif.whatif import DownstreamSqnr, Effect
 
 Skipped = Sequence[tuple[Edit, str]]
 """Edits of a recipe that could not be applied, and why."""

@@ -3,13 +3,12 @@
 Two executions, always named: reference (what the file states) and runtime (what ships).
 """
 
-from quantscope.run.accumulators import Accumulators, LayerAccumulator, accumulators
-from quantscope.run.capture import capture
-from quantscope.run.captured import Capture, CapturedTensor
+from quantscope.run.capture.capture import capture
+from quantscope.run.capture.captured import Capture, CapturedTensor
 from quantscope.run.classifier import Classifier, open_classifier
-from quantscope.run.compare import compare
-from quantscope.run.compare_results import Comparison, TensorComparison
-from quantscope.run.compare_with import SideBySide, compare_with
+from quantscope.run.compare.compare import compare
+from quantscope.run.compare.results import Comparison, TensorComparison
+from quantscope.run.compare.side_by_side import SideBySide, compare_with
 from quantscope.run.evaluate import (
     ClassAccuracy,
     ClassChange,
@@ -20,15 +19,16 @@ from quantscope.run.evaluate import (
     paired,
 )
 from quantscope.run.gap import KernelGap, kernel_gap
-from quantscope.run.histogram_results import Histogram, Histograms
-from quantscope.run.histograms import histograms, weight_histogram
-from quantscope.run.integer_network import integer_network
+from quantscope.run.histograms.histograms import histograms, weight_histogram
+from quantscope.run.histograms.results import Histogram, Histograms
+from quantscope.run.integers.accumulators import Accumulators, LayerAccumulator, accumulators
+from quantscope.run.integers.network import integer_network
+from quantscope.run.integers.saturation import SaturationPrediction, predict_saturation
+from quantscope.run.integers.trace import Trace, trace_value
 from quantscope.run.kernels import KernelMap, LayerKernel, kernel_map
-from quantscope.run.predict_kernels import SaturationPrediction, predict_saturation
-from quantscope.run.sessions import Execution
-from quantscope.run.suffix import SuffixRunner
-from quantscope.run.trace import Trace, trace_value
-from quantscope.run.whatif import DownstreamSqnr, Effect, WhatIf
+from quantscope.run.onnx.sessions import Execution
+from quantscope.run.onnx.suffix.runner import SuffixRunner
+from quantscope.run.whatif.whatif import DownstreamSqnr, Effect, WhatIf
 
 __all__ = [
     "Accumulators",

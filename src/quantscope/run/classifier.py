@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from quantscope.data import ImageSet
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
-from quantscope.run.sessions import Execution
+from quantscope.run.onnx.sessions import Execution
 from quantscope.zoo import find_model
 
 Dimension = int | None
@@ -75,10 +75,10 @@ def open_classifier(
     path = find_model(model)
     if path.suffix in TORCH_SUFFIXES:
         refuse_int8_kernels(path, int8_kernels)
-        from quantscope.run.torch_classifier import open_torch
+        from quantscope.run.torch.classifier import open_torch
 
         return open_torch(path, execution=execution)
-    from quantscope.run.onnx_classifier import open_onnx
+    from quantscope.run.onnx.classifier import open_onnx
 
     return open_onnx(
         path, execution=execution or "runtime", int8_kernels=int8_kernels, threads=threads

@@ -19,7 +19,7 @@ from quantscope.run.classifier import (
     fitting_input,
     open_classifier,
 )
-from quantscope.run.sessions import Execution
+from quantscope.run.onnx.sessions import Execution
 from quantscope.run.statistics import Agreement, delta_interval, mcnemar_exact, wilson_interval
 
 SMALLEST_PROBABILITY = 1e-7

@@ -17,9 +17,9 @@ from onnx import numpy_helper
 
 from quantscope.errors import BadModelError
 from quantscope.model import load_onnx, read_onnx
-from quantscope.model.onnx_ops import QDQ_OPS, QOPERATOR_OPS
-from quantscope.run.layer_names import named_by_layer
-from quantscope.run.sessions import INT8_OPTION, reason_of, session_options
+from quantscope.model.onnx.operators import QDQ_OPS, QOPERATOR_OPS
+from quantscope.run.onnx.layer_names import named_by_layer
+from quantscope.run.onnx.sessions import INT8_OPTION, reason_of, session_options
 
 Kernel = Literal["integer", "float", "fused", "moves data"]
 TensorTypes = Mapping[str, tuple[int, tuple[int, ...]]]

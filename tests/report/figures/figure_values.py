@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from quantscope.run import Evaluation
-from quantscope.run.compare_results import (
+from quantscope.run.compare.results import (
     ChannelComparison,
     Comparison,
     ErrorSources,

@@ -11,8 +11,8 @@ import pytest
 from figure_values import ADD, CONV, HEAD, INPUT, WEIGHT, comparison, evaluation
 
 from quantscope.model import Network, load_onnx, read_onnx
-from quantscope.report.compare_html import comparison_html
-from quantscope.report.compare_tables import (
+from quantscope.report.compare.html import comparison_html
+from quantscope.report.compare.tables import (
     Cell,
     Column,
     Row,
@@ -21,7 +21,7 @@ from quantscope.report.compare_tables import (
     side_by_side,
     table,
 )
-from quantscope.run.compare_results import ErrorSources, TensorComparison
+from quantscope.run.compare.results import ErrorSources, TensorComparison
 from quantscope.run.evaluate import paired
 from quantscope.zoo import find_model
 

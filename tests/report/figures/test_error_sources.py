@@ -7,7 +7,7 @@ from figure_values import ADD, CONV, activation, bars, colour, comparison, drawn
 
 from quantscope.report.figures import error_sources
 from quantscope.report.style import DARK, LIGHT
-from quantscope.run.compare_results import ErrorSources
+from quantscope.run.compare.results import ErrorSources
 
 
 def test_blocks_are_the_shares_stacked_upwards_and_negative_ones_hang_below_zero() -> None:

@@ -13,7 +13,7 @@ from quantscope.errors import BadConfigError
 from quantscope.report.figures.feature_maps import feature_maps
 from quantscope.report.style import png_bytes
 from quantscope.run import capture
-from quantscope.run.captured import CapturedTensor
+from quantscope.run.capture.captured import CapturedTensor
 
 Array = np.ndarray[Any, Any]
 PARAMS = QuantParams(np.float32(0.1), 128, "uint8")

@@ -12,12 +12,12 @@ from matplotlib.patches import StepPatch
 from quantscope.arithmetic import QuantParams
 from quantscope.data import load_sample
 from quantscope.model import QuantTensor
-from quantscope.model.pairing import TensorPair
+from quantscope.model.pairing.pair import TensorPair
 from quantscope.report.figures.histograms import activation_histogram, percent, weight_histograms
 from quantscope.report.style import png_bytes
-from quantscope.run.histogram_results import Histogram, Histograms
-from quantscope.run.histogram_series import plan
-from quantscope.run.histograms import histograms
+from quantscope.run.histograms.histograms import histograms
+from quantscope.run.histograms.results import Histogram, Histograms
+from quantscope.run.histograms.series import plan
 
 Array = np.ndarray[Any, Any]
 

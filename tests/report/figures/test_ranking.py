@@ -8,7 +8,7 @@ from figure_values import drawn, texts, ticks
 
 from quantscope.report.figures import sensitivity_ranking
 from quantscope.report.style import EDITED, QUANTIZED
-from quantscope.study.sensitivity_results import Base, NotSwitched, Sensitivity, SensitivityRow
+from quantscope.study.sensitivity.results import Base, NotSwitched, Sensitivity, SensitivityRow
 
 
 def row(layer: str, rank: int, delta: float, **changes: Any) -> SensitivityRow:

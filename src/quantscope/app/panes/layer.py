@@ -25,7 +25,7 @@ from quantscope.report.layer_text import channel_table, layer_tensors
 from quantscope.report.network_text import batch_of, flow_text, range_text, spread_text
 from quantscope.report.style import DARK, LIGHT, SOURCE_NAMES, ThemeName
 from quantscope.report.wording import amount, attributes_text, shape_text, type_text
-from quantscope.run.compare_results import TensorComparison
+from quantscope.run.compare.results import TensorComparison
 from quantscope.run.kernels import MOVING_OPS
 
 _HEAD = {

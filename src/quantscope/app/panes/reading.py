@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from quantscope.plain_text import many
-from quantscope.run.compare_reading import reading
-from quantscope.run.compare_results import Comparison, ErrorSources, TensorComparison
+from quantscope.run.compare.reading import reading
+from quantscope.run.compare.results import Comparison, ErrorSources, TensorComparison
 
 _MOSTLY = 0.5
 

@@ -14,7 +14,7 @@ from quantscope.app.words import word
 from quantscope.model.residuals import Branch, Residual, residuals
 from quantscope.report.figures import residual_branches
 from quantscope.report.style import ThemeName
-from quantscope.run.compare_results import TensorComparison
+from quantscope.run.compare.results import TensorComparison
 
 _FLOAT = "Nothing is quantized in this network, so its branches have no steps that could differ."
 _NONE = "No layer of this network joins branches that are all quantized with one scale each."

@@ -19,8 +19,8 @@ from quantscope.app.words import word
 from quantscope.app.worker import mistake
 from quantscope.data import ImageSet
 from quantscope.errors import QuantscopeError
+from quantscope.report.trace_text import computation
 from quantscope.run import Trace, capture, trace_value
-from quantscope.run.trace_text import computation
 
 if TYPE_CHECKING:
     from quantscope.app.page import Page

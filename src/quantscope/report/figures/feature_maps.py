@@ -26,7 +26,7 @@ from quantscope.report.style import (
     plain,
     theme_of,
 )
-from quantscope.run.captured import CapturedTensor
+from quantscope.run.capture.captured import CapturedTensor
 
 Values = NDArray[np.float64]
 

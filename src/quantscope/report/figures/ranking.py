@@ -22,7 +22,7 @@ from quantscope.report.style import (
     signed,
     theme_of,
 )
-from quantscope.study.sensitivity_results import RowMode, Sensitivity, SensitivityRow
+from quantscope.study.sensitivity.results import RowMode, Sensitivity, SensitivityRow
 
 _TITLE = "Sensitivity of the layers"
 _MODES: dict[RowMode, tuple[str, str, str]] = {

@@ -24,7 +24,7 @@ from quantscope.report.style import (
     plain,
     theme_of,
 )
-from quantscope.run.compare_results import Comparison, TensorComparison
+from quantscope.run.compare.results import Comparison, TensorComparison
 
 _TITLE = "Residual branches"
 

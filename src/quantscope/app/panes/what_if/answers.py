@@ -1,0 +1,240 @@
+"""What edits do, answered in a thread: the latest question wins, and better answers follow."""
+
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from threading import Condition, Lock, Thread
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from quantscope.app.edits import Edits
+from quantscope.app.memo import Memo
+from quantscope.app.session import Session
+from quantscope.data import ImageSet
+from quantscope.edit import AnyEditor, open_editor
+from quantscope.errors import QuantscopeError, StoppedError
+from quantscope.progress import Progress
+from quantscope.run.onnx.sessions import Execution
+from quantscope.run.whatif.whatif import DownstreamSqnr, Effect, KernelChange, WhatIf
+
+_SECONDS_OF_REST = 0.25
+_MOST_TOOLS = 8
+_KEPT_BYTES = 128 << 20
+"""For each way to run a model: all that quick answers of a ResNet8 start from, and more."""
+
+_tools: WeakKeyDictionary[Session, Memo] = WeakKeyDictionary()
+_lock = Lock()
+
+
+@dataclass(frozen=True)
+class Way:
+    """How the edited model is run."""
+
+    execution: Execution = "reference"
+    int8_kernels: bool | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """To the edits in force. Numbers come first; the rest follows when nothing moves any more.
+
+    `after` is the edited model's SQNR along the network; `error` says why an answer, or its second
+    half, could not be had.
+    """
+
+    session: Session
+    edits: Edits
+    way: Way
+    images: ImageSet | None = None
+    effect: Effect | None = None
+    after: DownstreamSqnr | None = None
+    kernels: tuple[KernelChange, ...] = ()
+    settled: bool = False
+    error: str = ""
+
+    def measured(self) -> dict[str, Any] | None:
+        """The effect as plain values, for a recipe; None if there is none."""
+        if self.effect is None or not self.edits:
+            return None
+        with asked_for(self.session, self.way).lock:
+            return self.effect.to_dict()
+
+
+def joined(before: Answer | None, answer: Answer) -> Answer:
+    """A later answer to the same question: numbers of the most images, and all that is known.
+
+    The second half of a quick answer may come after numbers of more images were asked for.
+    """
+    if before is None or _question(before) != _question(answer) or answer.effect is None:
+        return answer
+    more = before if _count(before) > _count(answer) else answer
+    return replace(
+        more,
+        after=answer.after or before.after,
+        settled=before.settled or answer.settled,
+        error=answer.error,
+    )
+
+
+def _question(answer: Answer) -> tuple[Any, ...]:
+    return id(answer.session), answer.edits, answer.way
+
+
+def _count(answer: Answer) -> int:
+    return len(answer.images) if answer.images and answer.effect else 0
+
+
+class Asked:
+    """A `WhatIf`, asked by one thread at a time."""
+
+    def __init__(self, what_if: WhatIf) -> None:
+        self.what_if = what_if
+        self.lock = Lock()
+
+
+def asked_for(session: Session, way: Way) -> Asked:
+    """Opened once for a pair and a way to run it, whoever asks."""
+    return tools_of(session).get(way, lambda: Asked(_open(session, way, session.sample)))
+
+
+def _open(session: Session, way: Way, images: ImageSet) -> WhatIf:
+    return WhatIf(
+        session.opened.path,
+        images,
+        float_model=session.opened.compared_with,
+        execution=way.execution,
+        int8_kernels=way.int8_kernels,
+        kept_bytes_limit=_KEPT_BYTES,
+    )
+
+
+def editor_of(session: Session) -> AnyEditor:
+    """Opened when it is first needed, and shared by all pages of this pair."""
+    opened = session.opened
+    return tools_of(session).get("editor", lambda: open_editor(opened.path, opened.compared_with))
+
+
+def tools_of(session: Session) -> Memo:
+    """Kept as long as the session is: results of other panes must not push them out."""
+    with _lock:
+        return _tools.setdefault(session, Memo(_MOST_TOOLS))
+
+
+def answer_on(
+    images: ImageSet, session: Session, edits: Edits, way: Way, progress: Progress
+) -> Answer:
+    """On the whole sample, or on more images; raises what goes wrong."""
+    if images is not session.sample:
+        effect = _open(session, way, images).answer(edits, full=True, progress=progress)
+        # Asked now, so that nothing holds on to what was kept of so many images.
+        kernels = effect.kernels_changed if edits else ()
+        effect = replace(effect, find_kernels=lambda: kernels)
+    else:
+        asked = asked_for(session, way)
+        with asked.lock:
+            effect = asked.what_if.answer(edits, full=True, progress=progress)
+    return _settled(Answer(session, edits, way, images, effect))
+
+
+class Answers:
+    """`publish` is called in a thread, which ends when there is nothing left to answer.
+
+    Traits of widgets may be set in it; marimo's states may not.
+    """
+
+    def __init__(self, publish: Callable[[Answer], None]) -> None:
+        self._publish = publish
+        self._news = Condition()
+        self._question: Answer | None = None
+        self._running = False
+        self._closed = False
+
+    def ask(self, session: Session, edits: Edits, way: Way) -> None:
+        """What was asked before and is not answered yet never will be."""
+        with self._news:
+            self._question = Answer(session, edits, way)
+            self._news.notify_all()
+            if self._running or self._closed:
+                return
+            self._running = True
+        Thread(target=self._run, daemon=True).start()
+
+    def close(self) -> None:
+        with self._news:
+            self._closed, self._question = True, None
+            self._news.notify_all()
+
+    def _run(self) -> None:
+        while (question := self._next()) is not None:
+            answer = _caught(question, _first)
+            # Even if there is a newer question: while a slider moves, a late number beats none.
+            self._publish(answer)
+            if answer.effect is None or self._moves_again():
+                continue
+            settled = _caught(answer, _settled)
+            self._publish(settled)
+            if answer.edits and not settled.error:
+                self._publish(_caught(settled, partial(_second, progress=self._unless_outdated)))
+
+    def _next(self) -> Answer | None:
+        with self._news:
+            question, self._question = self._question, None
+            if question is None:
+                self._running = False
+            return question
+
+    def _outdated(self) -> bool:
+        with self._news:
+            return self._question is not None or self._closed
+
+    def _moves_again(self) -> bool:
+        with self._news:
+            return self._news.wait_for(
+                lambda: self._question is not None or self._closed, _SECONDS_OF_REST
+            )
+
+    def _unless_outdated(self, what: str, done: int, total: int) -> None:
+        del what, done, total
+        if self._outdated():
+            raise StoppedError("There is a newer question")
+
+
+def _first(question: Answer) -> Answer:
+    asked = asked_for(question.session, question.way)
+    with asked.lock:
+        effect = asked.what_if.answer(question.edits)
+    return replace(question, effect=effect, images=asked.what_if.quick_images)
+
+
+def _settled(answer: Answer) -> Answer:
+    """With what takes longer than the numbers: the kernels that run otherwise than before."""
+    return replace(answer, settled=True, kernels=_kernels(answer))
+
+
+def _kernels(answer: Answer) -> tuple[KernelChange, ...]:
+    if answer.effect is None or not answer.edits:
+        return ()
+    with asked_for(answer.session, answer.way).lock:
+        return answer.effect.kernels_changed
+
+
+def _second(answer: Answer, progress: Progress) -> Answer:
+    asked = asked_for(answer.session, answer.way)
+    with asked.lock:
+        after = asked.what_if.downstream_sqnr(answer.edits, progress=progress)
+    return replace(answer, after=after)
+
+
+def _caught(given: Answer, make: Callable[[Answer], Answer]) -> Answer:
+    """A line instead of an answer: the page goes on working."""
+    try:
+        return make(given)
+    except StoppedError:
+        return given
+    except QuantscopeError as error:
+        return replace(given, error=str(error))
+    except Exception as error:
+        traceback.print_exc(file=sys.__stderr__)
+        return replace(given, error=f"This is a mistake in quantscope: {error!r}")

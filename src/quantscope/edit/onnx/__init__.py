@@ -1,0 +1,1 @@
+"""Edits written into ONNX graphs."""

@@ -1,0 +1,223 @@
+"""A changed copy of a graph: nodes dropped and put in, values renamed, constants set."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper
+
+from quantscope.edit.onnx.wiring import Graph, reads
+from quantscope.model.onnx.tensors import subgraphs
+
+Array = NDArray[Any]
+
+
+class Rewrite:
+    """Gathers changes to `base`, which stays as it is; `finished` gives the copy, once.
+
+    Node numbers are those of `base` throughout. `clipped` remembers which value stands for one
+    that was clipped anew.
+    """
+
+    def __init__(self, base: Graph) -> None:
+        self.base = base
+        self.clipped: dict[str, str] = {}
+        self._proto = onnx.ModelProto()
+        self._proto.CopyFrom(base.proto)
+        self._graph = self._proto.graph
+        self._dropped: set[int] = set()
+        self._put: dict[int, list[onnx.NodeProto]] = {}
+        self._instead: dict[str, str] = {}
+        self._stored: dict[str, onnx.TensorProto] = {}
+        self._wanted: dict[str, list[tuple[tuple[int, ...], Array]]] = {}
+        self._untyped: set[str] = set()
+        self._taken: set[str] = set()
+
+    def fresh(self, name: str) -> str:
+        """`name`, or the first of its numbered variants that nothing has yet."""
+        candidate, number = name, 2
+        while candidate in self.base.names or candidate in self._taken:
+            candidate, number = f"{name}_{number}", number + 1
+        self._taken.add(candidate)
+        return candidate
+
+    def store(self, name: str, values: Array) -> None:
+        """A constant under a name that no longer has a maker."""
+        self._stored[name] = _tensor(values, name)
+
+    def new_constant(self, name: str, values: Array) -> str:
+        chosen = self.fresh(name)
+        self.store(chosen, values)
+        return chosen
+
+    def want(self, name: str, nodes: Sequence[int], values: Array) -> None:
+        """These nodes shall read other values where they read the constant `name`."""
+        self._wanted.setdefault(name, []).append((tuple(nodes), values))
+
+    def drop(self, index: int) -> None:
+        self._dropped.add(index)
+        self._untyped.update(self.base.node(index).output)
+
+    def put(self, index: int, nodes: Iterable[onnx.NodeProto]) -> None:
+        """New nodes before the node `index`, or where it was."""
+        self._put.setdefault(index, []).extend(nodes)
+
+    def substitute(self, name: str, other: str) -> None:
+        """Whatever reads `name` reads `other`."""
+        self._instead[name] = other
+
+    def retype(self, names: Iterable[str]) -> None:
+        """What the file says about the types of these values holds no longer."""
+        self._untyped.update(names)
+
+    def set_input(self, index: int, place: int, name: str) -> None:
+        inputs = self._graph.node[index].input
+        while len(inputs) <= place:
+            inputs.append("")
+        inputs[place] = name
+
+    def make_per_channel(self, index: int) -> None:
+        """A DequantizeLinear along axis 0 without zero-points, which are all 0."""
+        node = self._graph.node[index]
+        del node.input[2:]
+        kept = [attribute for attribute in node.attribute if attribute.name != "axis"]
+        attributes = [*kept, helper.make_attribute("axis", 0)]
+        node.ClearField("attribute")
+        node.attribute.extend(attributes)
+
+    def finished(self) -> onnx.ModelProto:
+        suspects = {name for index in self._dropped for name in self.base.node(index).input}
+        for name, wishes in self._wanted.items():
+            self._set_constant(name, wishes)
+            suspects.add(name)
+        if self._dropped or self._put or self._instead:
+            self._rebuild_nodes()
+        elif self._stored:
+            self._graph.initializer.extend(self._stored.values())
+        self._drop_unread(suspects)
+        if self._untyped:
+            _keep(self._graph.value_info, lambda value: value.name not in self._untyped)
+        return self._proto
+
+    def _set_constant(self, name: str, wishes: list[tuple[tuple[int, ...], Array]]) -> None:
+        readers = set(self.base.readers.get(name, ())) - self._dropped
+        served = {index for nodes, _ in wishes for index in nodes}
+        agreed = all(np.array_equal(values, wishes[0][1]) for _, values in wishes)
+        place = self._place_of(name)
+        if place is not None and agreed and readers <= served and name not in self.base.outputs:
+            place.CopyFrom(_tensor(_shaped_like(wishes[0][1], place), place.name))
+            return
+        made: list[tuple[Array, str]] = []
+        for nodes, values in wishes:
+            known = next((n for v, n in made if np.array_equal(v, values)), None)
+            if known is None:
+                known = self.new_constant(name, values)
+                made.append((values, known))
+            for index in nodes:
+                node = self._graph.node[index]
+                for slot, source in enumerate(node.input):
+                    if source == name:
+                        node.input[slot] = known
+
+    def _place_of(self, name: str) -> onnx.TensorProto | None:
+        """The stored tensor of this name in the copy, if it can be changed in place."""
+        if name in self.base.initializers:
+            stored: onnx.TensorProto = self._graph.initializer[self.base.initializers[name]]
+            return stored
+        index = self.base.makers.get(name)
+        if index is None or self._graph.node[index].op_type != "Constant":
+            return None
+        return next((a.t for a in self._graph.node[index].attribute if a.name == "value"), None)
+
+    def _rebuild_nodes(self) -> None:
+        names = {name: self._final(name) for name in self._instead}
+        outputs, copies = self._kept_outputs(names)
+        names = {name: outputs.get(target, target) for name, target in names.items()} | outputs
+        nodes: list[onnx.NodeProto] = []
+        for index, node in enumerate(self._graph.node):
+            nodes += self._put.get(index, ())
+            if index not in self._dropped:
+                nodes.append(node)
+        for node in nodes:
+            _rename(node, names)
+        nodes += copies
+        self._graph.initializer.extend(self._stored.values())
+        kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+        self._graph.ClearField("node")
+        self._graph.node.extend(kept)
+        self._untyped.update(outputs)
+
+    def _final(self, name: str) -> str:
+        while name in self._instead:
+            name = self._instead[name]
+        return name
+
+    def _kept_outputs(self, names: dict[str, str]) -> tuple[dict[str, str], list[onnx.NodeProto]]:
+        """The model's outputs keep their names: what they now are is renamed, or copied."""
+        renamed: dict[str, str] = {}
+        copies: list[onnx.NodeProto] = []
+        made = {
+            name
+            for index, node in enumerate(self._graph.node)
+            for name in (
+                *(node.output if index not in self._dropped else ()),
+                *(n for new in self._put.get(index, ()) for n in new.output),
+            )
+        }
+        for value in self._graph.output:
+            source = names.get(value.name)
+            if source is None:
+                continue
+            if source in made and source not in self.base.outputs and source not in renamed:
+                renamed[source] = value.name
+            else:
+                copies.append(
+                    helper.make_node(
+                        "Identity",
+                        [renamed.get(source, source)],
+                        [value.name],
+                        name=self.fresh(f"{value.name}.copy"),
+                    )
+                )
+        return renamed, copies
+
+    def _drop_unread(self, suspects: set[str]) -> None:
+        """Constants that only dropped nodes read."""
+        read = {name for node in self._graph.node for name in reads(node)} | self.base.outputs
+        unread = {n for n in suspects if n and n not in read and self.base.constant(n) is not None}
+        if unread:
+            _keep(self._graph.initializer, lambda tensor: tensor.name not in unread)
+            _keep(self._graph.input, lambda value: value.name not in unread)
+            _keep(
+                self._graph.node,
+                lambda node: node.op_type != "Constant" or node.output[0] not in unread,
+            )
+
+
+def _keep(field: Any, wanted: Any) -> None:
+    for index in reversed(range(len(field))):
+        if not wanted(field[index]):
+            del field[index]
+
+
+def _rename(node: onnx.NodeProto, names: dict[str, str]) -> None:
+    """In place: what it reads and makes, and what its subgraphs read."""
+    for field in (node.input, node.output):
+        for place, name in enumerate(field):
+            if name in names:
+                field[place] = names[name]
+    for attribute in node.attribute:
+        for inner in subgraphs(attribute):
+            for each in inner.node:
+                _rename(each, names)
+
+
+def _shaped_like(values: Array, stored: onnx.TensorProto) -> Array:
+    shape = tuple(stored.dims)
+    return values.reshape(shape) if values.size == int(np.prod(shape)) else values
+
+
+def _tensor(values: Array, name: str) -> onnx.TensorProto:
+    return numpy_helper.from_array(np.ascontiguousarray(values).reshape(values.shape), name)

@@ -1,0 +1,1 @@
+"""Edits written into PT2E programs."""

@@ -1,0 +1,1 @@
+"""ONNX files: looked at before anything trusts them, and read into a Network."""

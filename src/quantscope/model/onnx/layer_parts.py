@@ -1,0 +1,168 @@
+"""What a node of the file is as a layer: its kind, name, attributes, and what it reads."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import onnx_ir as ir
+
+from quantscope.model.drafts import Draft, QuantizedValues
+from quantscope.model.naming import CLASS_HIERARCHY, NAME_SCOPES, NodeTitle
+from quantscope.model.network import AttributeValue, OperandRole
+from quantscope.model.onnx.file import OnnxFile
+from quantscope.model.onnx.graph import MICROSOFT, OnnxGraph, input_names
+from quantscope.model.onnx.qoperator import layout_of
+from quantscope.model.onnx.tensors import Shape
+
+# On the way from a stored constant to its layer these only change how it is laid out.
+_LAYOUT = frozenset(
+    {"Cast", "Expand", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
+)
+_WEIGHT_THEN_BIAS = frozenset({"Conv", "ConvTranspose", "Gemm", "FusedConv", "FusedGemm"})
+_NUMBERS_ARE_SETTINGS = frozenset(
+    {"Clip", "Dropout", "OneHot", "Pad", "QuantizeLinear", "Resize", "Slice", "Upsample"}
+)
+_SETTING_TYPES = frozenset({"int64", "bool", "string", "unknown"})
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One input of a layer: its name in the file and, behind quantizers, where it comes from."""
+
+    name: str
+    role: OperandRole
+    origin: str
+    draft: Draft | None
+    dtype: str
+    shape: Shape | None
+    sized: Shape | None
+
+
+def origin_of(graph: OnnxGraph, values: QuantizedValues, name: str) -> str:
+    """The value behind any chain of Q and DQ."""
+    node = graph.makers.get(name)
+    while node is not None and node in values.absorbed:
+        name = input_names(node)[0]
+        node = graph.makers.get(name)
+    return name
+
+
+def float_op_type(node: ir.Node) -> str:
+    layout = layout_of(node)
+    if layout is not None:
+        return layout.op_type
+    return "MatMul" if node.op_type == "MatMulNBits" and node.domain == MICROSOFT else node.op_type
+
+
+def node_title(file: OnnxFile, node: ir.Node) -> NodeTitle:
+    return NodeTitle(
+        name=node.name or "",
+        op_type=float_op_type(node),
+        format=file.format,
+        name_scopes=node.metadata_props.get(NAME_SCOPES, ""),
+        class_hierarchy=node.metadata_props.get(CLASS_HIERARCHY, ""),
+    )
+
+
+def readings(graph: OnnxGraph, values: QuantizedValues, node: ir.Node) -> tuple[Reading, ...]:
+    """The inputs in the float operator's order, without scales and zero-points."""
+    op_type = float_op_type(node)
+    return tuple(
+        _reading(graph, values, op_type, place, name)
+        for place, name in enumerate(_data_names(node))
+        if name
+    )
+
+
+def read_value(graph: OnnxGraph, values: QuantizedValues, name: str) -> Reading:
+    """A value as nobody in particular reads it."""
+    return _reading(graph, values, "", 0, name)
+
+
+def _reading(
+    graph: OnnxGraph, values: QuantizedValues, op_type: str, place: int, name: str
+) -> Reading:
+    stored = name
+    draft = _draft(values, stored)
+    while draft is None and graph.is_constant(stored) and graph.tensor(stored) is None:
+        node = graph.makers.get(stored)
+        if node is None or node.op_type not in _LAYOUT:
+            break
+        stored = input_names(node)[0]
+        draft = _draft(values, stored)
+    kind = graph.type(name)
+    dtype = draft.params.dtype if draft else kind.dtype
+    is_constant = graph.is_constant(name) or (draft is not None and draft.read_integers is not None)
+    shape = kind.shape
+    sized = graph.sized.get(name, kind).shape
+    if draft is not None and is_constant and name in draft.integer_names:
+        shape = sized = draft.shape  # the file's own shape may be that of packed bytes
+    return Reading(
+        name=name,
+        role=_constant_role(op_type, place, dtype, shape, draft) if is_constant else "activation",
+        origin=origin_of(graph, values, stored),
+        draft=draft,
+        dtype=dtype,
+        shape=shape,
+        sized=shape if sized is None else sized,
+    )
+
+
+def _draft(values: QuantizedValues, name: str) -> Draft | None:
+    return values.by_dequantized.get(name) or values.by_integer.get(name)
+
+
+def _constant_role(
+    op_type: str, place: int, dtype: str, shape: Shape | None, draft: Draft | None
+) -> Literal["weight", "bias", "setting"]:
+    is_number = draft is None and (dtype in _SETTING_TYPES or shape == ())
+    if is_number or (draft is None and op_type in _NUMBERS_ARE_SETTINGS):
+        return "setting"
+    if op_type in _WEIGHT_THEN_BIAS:
+        return "bias" if place == 2 else "weight"
+    if op_type in ("Add", "Sub") or (op_type in ("MatMul", "BatchNormalization") and place == 2):
+        return "bias"
+    return "weight"
+
+
+def _data_names(node: ir.Node) -> Iterator[str]:
+    names = input_names(node)
+    layout = layout_of(node)
+    if node.op_type == "MatMulNBits" and node.domain == MICROSOFT:
+        places = [0, 1, 5]
+    elif layout is None:
+        yield from names
+        return
+    else:
+        bias = [] if layout.bias is None else [layout.bias]
+        places = sorted([slot.value for slot in layout.scaled] + list(layout.plain) + bias)
+    yield from (names[place] for place in places if place < len(names))
+
+
+def attributes_of(node: ir.Node) -> dict[str, AttributeValue]:
+    """Numbers and strings; tensors only by type and shape, graphs not at all."""
+    found: dict[str, AttributeValue] = {}
+    for name, attribute in sorted(node.attributes.items()):
+        value = attribute.value
+        if isinstance(value, int | float | str):
+            found[name] = value
+        elif isinstance(value, bytes):
+            found[name] = value.decode(errors="replace")
+        elif attribute.type in _LISTS:
+            found[name] = tuple(value)
+        elif attribute.type == ir.AttributeType.TENSOR:
+            found[name] = f"tensor {value.dtype.name.lower()}{list(value.shape)}"
+    return found
+
+
+_LISTS = (ir.AttributeType.INTS, ir.AttributeType.FLOATS, ir.AttributeType.STRINGS)
+
+
+def subgraph_names(node: ir.Node) -> tuple[str, ...]:
+    names: list[str] = []
+    for attribute in node.attributes.values():
+        if attribute.type == ir.AttributeType.GRAPH:
+            names.append(attribute.name)
+        elif attribute.type == ir.AttributeType.GRAPHS:
+            names += [f"{attribute.name}[{index}]" for index in range(len(attribute.value))]
+    return tuple(names)

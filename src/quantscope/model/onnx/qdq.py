@@ -1,0 +1,61 @@
+"""QuantizeLinear and DequantizeLinear, which state the scales of a QDQ model."""
+
+import onnx_ir as ir
+
+from quantscope.arithmetic.affine import quantize
+from quantscope.model.drafts import Draft, QuantizedValues, describe, padded_inputs, register
+from quantscope.model.onnx.graph import OnnxGraph, attribute_int, output_names
+from quantscope.model.onnx.tensors import element_type
+from quantscope.model.quant_params import NotShownError, read_params
+
+
+def add_quantizer(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None:
+    """A QuantizeLinear or DequantizeLinear becomes part of a draft, or a note says why not."""
+    try:
+        if node.op_type == "QuantizeLinear":
+            _add_quantize(graph, found, node)
+        else:
+            _add_dequantize(graph, found, node)
+    except NotShownError as reason:
+        found.notes.append(f"{output_names(node)[0]} is not shown as quantized: {reason}")
+    else:
+        found.absorbed.add(node)
+
+
+def _add_quantize(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None:
+    source, scale, zero_point = padded_inputs(node, 3)[:3]
+    integer = output_names(node)[0]
+    code = attribute_int(node, "output_dtype", 0) or ir.DataType.UINT8.value
+    dtype = graph.type(zero_point).dtype if zero_point else element_type(code)
+    shape = graph.type(source).shape
+    axis, block_size = attribute_int(node, "axis", 1), attribute_int(node, "block_size", 0)
+    params = read_params(
+        graph,
+        tensor=source,
+        scale=scale,
+        zero_point=zero_point,
+        dtype=dtype,
+        axis=axis,
+        block_size=block_size,
+        shape=shape,
+    )
+    # One tensor quantized several times in the same way (a pair for each reader) is one tensor.
+    for draft in found.by_float.get(source, ()):
+        same_names = (draft.scale_name, draft.zero_point_name) == (scale, zero_point or None)
+        if same_names and draft.params == params:
+            draft.integer_names.append(integer)
+            found.by_integer[integer] = draft
+            return
+    draft = Draft(params, [integer], scale, zero_point or None, shape, float_name=source)
+    constant = graph.tensor(source)
+    if constant is not None:
+        draft.read_integers = lambda: quantize(graph.read(constant), params)
+    register(found, draft)
+
+
+def _add_dequantize(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None:
+    integer, scale, zero_point = padded_inputs(node, 3)[:3]
+    axis, block_size = attribute_int(node, "axis", 1), attribute_int(node, "block_size", 0)
+    draft = describe(graph, found, integer, scale, zero_point, axis=axis, block_size=block_size)
+    draft.dequantized_names.append(output_names(node)[0])
+    found.by_dequantized[output_names(node)[0]] = draft

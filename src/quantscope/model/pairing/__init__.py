@@ -1,0 +1,1 @@
+"""Which float tensor each quantized one stands for; found by structure, not by names."""

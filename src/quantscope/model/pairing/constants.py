@@ -1,0 +1,152 @@
+"""The constants of two networks' layers, and how alike they are after quantization."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quantscope.arithmetic.affine import dequantize, quantize
+from quantscope.errors import BadModelError
+from quantscope.model.network import Layer, Network, Operand
+from quantscope.model.onnx.file import load_onnx
+from quantscope.model.onnx.graph import OnnxGraph, input_names, open_graph
+from quantscope.model.pairing.kinds import LINEAR
+
+Array = NDArray[Any]
+
+_ROWS, _COLUMNS = 64, 512
+_FEWEST_COLUMNS = 4
+_SMALL = 4096
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Some of a weight's numbers, an output channel a row, taken alike from equal `shape`s."""
+
+    shape: tuple[int, ...]
+    rows: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Constants:
+    """Reads what the file stores; PyTorch's formats store float weights where we do not look."""
+
+    network: Network
+    opened: OnnxGraph | None = None
+    """Of that network, where it is at hand; otherwise the file is opened."""
+    _samples: dict[str, Sample | None] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def _graph(self) -> OnnxGraph | None:
+        if self.network.format in ("pt2e", "torchscript") or self.network.opset is None:
+            return None
+        if self.opened is not None:
+            return self.opened
+        file = load_onnx(self.network.path)
+        if file.digest != self.network.digest:
+            raise BadModelError(
+                f"{self.network.path.name} has changed since it was read; read it again"
+            )
+        return open_graph(file)
+
+    def array(self, operand: Operand) -> Array | None:
+        """As the layer reads it, dequantized; None where it is computed or not at hand."""
+        if operand.role == "activation":
+            return None
+        if operand.quant is not None and operand.quant.has_data:
+            stored = operand.quant.values()
+            return stored if self._graph is None else self._laid_out(operand.name, stored)
+        if self._graph is None:
+            return None
+        quant = operand.quant
+        if quant is None or quant.float_name is None:
+            return self._laid_out(operand.name, None)
+        given = self._laid_out(quant.float_name, None)
+        return None if given is None else dequantize(quantize(given, quant.params), quant.params)
+
+    def _laid_out(self, name: str, stored: Array | None) -> Array | None:
+        """A constant behind Transpose and Reshape; `stored` is what the chain starts from."""
+        graph = self._graph
+        assert graph is not None
+        found = graph.array(name) if stored is None else None
+        if found is not None:
+            return found
+        node = graph.makers.get(name)
+        if node is None or node.op_type not in ("Transpose", "Reshape", "Unsqueeze", "Squeeze"):
+            return stored
+        before = self._laid_out(input_names(node)[0], stored)
+        if before is None or node.op_type == "Transpose":
+            perm = node.attributes.get("perm")
+            return None if before is None else before.transpose(perm.value if perm else None)
+        shape = graph.type(name).shape or ()
+        whole = [dim for dim in shape if isinstance(dim, int)]
+        fits = len(whole) == len(shape) and np.prod(whole) == before.size
+        return before.reshape(whole) if fits else before
+
+    def weight_sample(self, layer: Layer, kind: str) -> Sample | None:
+        if layer.name not in self._samples:
+            self._samples[layer.name] = self._weight_sample(layer, kind)
+        return self._samples[layer.name]
+
+    def _weight_sample(self, layer: Layer, kind: str) -> Sample | None:
+        weight = next((o for o in layer.inputs if o.role == "weight"), None)
+        array = self.array(weight) if weight is not None else None
+        if array is None or array.ndim < 2 or not np.isfinite(array).all():
+            return None
+        if kind == LINEAR and not layer.attributes.get("transB", 0):
+            array = array.swapaxes(-1, -2)
+        if kind == LINEAR and array.ndim > 2:
+            array = array.reshape(-1, array.shape[-1])
+        if kind == "ConvTranspose":
+            array = array.swapaxes(0, 1)
+        flat = array.reshape(array.shape[0], -1)
+        row, column = max(1, flat.shape[0] // _ROWS), max(1, flat.shape[1] // _COLUMNS)
+        return Sample(array.shape, flat[::row, ::column].astype(np.float64))
+
+    def small(self, operand: Operand) -> Array | None:
+        """Settings and the constants of elementwise layers, if they are few numbers."""
+        if prod(dim for dim in operand.shape or () if isinstance(dim, int)) > _SMALL:
+            return None
+        found = self.array(operand)
+        return None if found is None or found.dtype.kind not in "iufb" else found
+
+
+def weight_likeness(a: Sample, b: Sample) -> float | None:
+    """Cosine of the channels, each up to a factor, as folding a BatchNormalization leaves it.
+
+    0 to 1; None where there is nothing to compare. Channels count by their size in both. Where a
+    channel is a handful of numbers it is the cosine of the whole.
+    """
+    if a.shape != b.shape:
+        return None
+    if a.rows.shape[1] < _FEWEST_COLUMNS:
+        size = float(np.linalg.norm(a.rows) * np.linalg.norm(b.rows))
+        return abs(float((a.rows * b.rows).sum())) / size if size else None
+    sizes = np.linalg.norm(a.rows, axis=1) * np.linalg.norm(b.rows, axis=1)
+    total = float(sizes.sum())
+    return float(np.abs((a.rows * b.rows).sum(axis=1)).sum()) / total if total else None
+
+
+def same_constants(a: Array, b: Array) -> bool | None:
+    """Equal but for rounding; None where their sizes cannot be compared."""
+    if a.size != b.size and min(a.size, b.size) != 1:
+        return None
+    one, two = (np.broadcast_to(x.reshape(-1), max(a.size, b.size)).astype(float) for x in (a, b))
+    if not (np.isfinite(one).all() and np.isfinite(two).all()):
+        return bool((one == two).all())
+    size = max(float(np.linalg.norm(one)), float(np.linalg.norm(two)))
+    return bool(np.linalg.norm(one - two) <= 0.1 * size)
+
+
+def as_plus_or_times(layer: Layer, constant: Array) -> Array:
+    """x - c is x + (-c), and x / c is x * (1 / c); one file may have either."""
+    if len(layer.activations) != 1 or layer.inputs[0].role != "activation":
+        return constant
+    if layer.op_type == "Sub":
+        return np.negative(constant.astype(np.float64))
+    if layer.op_type == "Div" and (constant != 0).all():
+        return np.reciprocal(constant.astype(np.float64))
+    return constant

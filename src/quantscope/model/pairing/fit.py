@@ -1,0 +1,107 @@
+"""How well one layer can stand for another, by what both files say of the two alone."""
+
+from typing import NamedTuple
+
+from quantscope.model.network import Layer, Operand
+from quantscope.model.onnx.tensors import Shape
+from quantscope.model.pairing.constants import (
+    Constants,
+    as_plus_or_times,
+    same_constants,
+    weight_likeness,
+)
+from quantscope.model.pairing.kinds import (
+    ADD_CONSTANT,
+    LINEAR,
+    MOVES,
+    NORM,
+    TIMES_CONSTANT,
+    WEIGHTED,
+    same_shape,
+    same_size,
+)
+
+ALIKE = 0.9
+UNLIKE = 0.6
+
+
+class Fit(NamedTuple):
+    """`evidence` of the constants: 1 the same, 0 unknown, -1 others. Sorts best last."""
+
+    evidence: int
+    differences: int
+
+
+def fit(
+    float_layer: Layer,
+    quant_layer: Layer,
+    kind: str,
+    float_constants: Constants,
+    quant_constants: Constants,
+) -> Fit | None:
+    """For two layers of one kind; None if their shapes rule it out."""
+    evidence = 0
+    if kind in WEIGHTED:
+        samples = (
+            float_constants.weight_sample(float_layer, kind),
+            quant_constants.weight_sample(quant_layer, kind),
+        )
+        if not _same_weight_shape(float_layer, quant_layer, kind):
+            return None
+        if samples[0] and samples[1]:
+            if samples[0].shape != samples[1].shape:
+                return None
+            evidence = _verdict(weight_likeness(samples[0], samples[1]))
+    elif kind not in MOVES and kind != NORM:
+        evidence = _settings_agree(float_layer, quant_layer, kind, float_constants, quant_constants)
+    shapes = _output_shape(float_layer), _output_shape(quant_layer)
+    if kind != LINEAR and not same_size(*shapes):
+        return None
+    differences = _different_attributes(float_layer, quant_layer) + (not same_shape(*shapes))
+    return Fit(evidence, differences)
+
+
+def _verdict(likeness: float | None) -> int:
+    if likeness is None:
+        return 0
+    return (likeness >= ALIKE) - (likeness < UNLIKE)
+
+
+def _output_shape(layer: Layer) -> Shape | None:
+    return layer.outputs[0].shape if layer.outputs else None
+
+
+def _same_weight_shape(a: Layer, b: Layer, kind: str) -> bool:
+    shapes = [next((o.shape for o in x.inputs if o.role == "weight"), None) for x in (a, b)]
+    if kind == LINEAR or shapes[0] is None or shapes[1] is None:
+        return True
+    return shapes[0] == shapes[1]
+
+
+def _settings_agree(
+    a: Layer, b: Layer, kind: str, a_constants: Constants, b_constants: Constants
+) -> int:
+    if len(a.inputs) != len(b.inputs):
+        return 0
+    if a.op_type != b.op_type and kind not in (ADD_CONSTANT, TIMES_CONSTANT):
+        return 0
+    verdicts = []
+    for x, y in zip(_constants(a), _constants(b), strict=False):
+        one, two = a_constants.small(x), b_constants.small(y)
+        if one is not None and two is not None:
+            verdicts.append(same_constants(as_plus_or_times(a, one), as_plus_or_times(b, two)))
+    if False in verdicts:
+        return -1
+    return 1 if True in verdicts else 0
+
+
+def _constants(layer: Layer) -> list[Operand]:
+    return [operand for operand in layer.inputs if operand.role != "activation"]
+
+
+def _different_attributes(a: Layer, b: Layer) -> int:
+    if a.op_type != b.op_type:
+        return 0
+    return sum(
+        b.attributes[name] != value for name, value in a.attributes.items() if name in b.attributes
+    )

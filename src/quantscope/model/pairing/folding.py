@@ -1,0 +1,87 @@
+"""Weights and biases of the float network as they are after folding what follows a layer."""
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quantscope.model.network import Layer, QuantTensor
+from quantscope.model.pairing.constants import Constants, as_plus_or_times
+from quantscope.model.pairing.kinds import (
+    ADD_CONSTANT,
+    LINEAR,
+    NORM,
+    TIMES_CONSTANT,
+)
+
+Array = NDArray[Any]
+
+
+def folded_constant(
+    constants: Constants, layer: Layer, kind: str, role: str, after: Sequence[tuple[Layer, str]]
+) -> Array | None:
+    """The weight or bias of a convolution or matrix product with the layers `after` folded in.
+
+    None where a constant is not at hand, or is not one number a channel.
+    """
+    weight = next((o for o in layer.inputs if o.role == "weight"), None)
+    array = constants.array(weight) if weight is not None else None
+    if array is None:
+        return None
+    axis = _channel_axis(layer, kind, array)
+    channels = array.shape[axis]
+    bias = next((o for o in layer.inputs if o.role == "bias"), None)
+    start = constants.array(bias) if bias is not None else np.zeros(1)
+    if start is None:
+        return None
+    factor, shift = np.ones(channels), np.broadcast_to(np.ravel(start), channels).astype(float)
+    for following, how in after:
+        step = _affine(constants, following, how, channels)
+        if step is None:
+            return None
+        factor, shift = factor * step[0], shift * step[0] + step[1]
+    if role == "bias":
+        return shift.astype(np.float32)
+    spread = factor.reshape([-1 if place == axis else 1 for place in range(array.ndim)])
+    return np.asarray(array * spread, np.float32)
+
+
+def _channel_axis(layer: Layer, kind: str, array: Array) -> int:
+    if kind == LINEAR:
+        return 0 if layer.attributes.get("transB", 0) else array.ndim - 1
+    return 1 if kind == "ConvTranspose" else 0
+
+
+def _affine(
+    constants: Constants, layer: Layer, kind: str, channels: int
+) -> tuple[Array, Array] | None:
+    """What it does to each channel: times the first, plus the second."""
+    found = [constants.array(o) for o in layer.inputs if o.role != "activation"]
+    arrays = [np.ravel(array).astype(np.float64) for array in found if array is not None]
+    if len(arrays) < len(found) or any(array.size not in (1, channels) for array in arrays):
+        return None
+    if kind == NORM and len(arrays) == 4:
+        scale, bias, mean, variance = arrays
+        epsilon = layer.attributes.get("epsilon", 1e-5)
+        factor = scale / np.sqrt(variance + float(str(epsilon)))
+        return factor, bias - mean * factor
+    if kind == ADD_CONSTANT and len(arrays) == 1:
+        return np.ones(1), as_plus_or_times(layer, arrays[0])
+    if kind == TIMES_CONSTANT and len(arrays) == 1:
+        return as_plus_or_times(layer, arrays[0]), np.zeros(1)
+    return None
+
+
+def as_stored(array: Array, shape: tuple[int, ...], tensor: QuantTensor) -> Array:
+    """In the layout of the quantized file: a matrix may lie there transposed."""
+    if array.ndim == 2 and array.T.shape == shape:
+        if array.shape != shape:
+            return array.T
+        if not tensor.has_data:
+            return array
+        like = tensor.values()
+        straight, turned = (float(np.linalg.norm(x - like)) for x in (array, array.T))
+        return array if straight <= turned else array.T
+    return array.reshape(shape) if array.size == prod(shape) else array

@@ -1,0 +1,95 @@
+"""What makes two layers, or two shapes, the same one in a float and in a quantized network."""
+
+from math import prod
+
+from quantscope.model.network import Layer, Operand
+from quantscope.model.onnx.tensors import Shape
+
+# Kinds that a quantizer or an optimizer may leave out, fold into a neighbour, or put in.
+IDENTITY, RESHAPE, TRANSPOSE, PAD = "identity", "reshape", "transpose", "pad"
+CLIP, NORM, ADD_CONSTANT, TIMES_CONSTANT = "clip", "norm", "add constant", "times constant"
+MOVES = frozenset({IDENTITY, RESHAPE, TRANSPOSE, PAD})
+AFFINE = frozenset({NORM, ADD_CONSTANT, TIMES_CONSTANT})
+ABSORBABLE = MOVES | AFFINE | {CLIP}
+
+LINEAR = "linear"
+WEIGHTED = frozenset({"Conv", "ConvTranspose", LINEAR})
+COMMUTATIVE = frozenset({"Add", "Mul", "Max", "Min", "Sum"})
+
+_KINDS = {
+    "BatchNormalization": NORM,
+    "Cast": IDENTITY,
+    "Clip": CLIP,
+    "Dropout": IDENTITY,
+    "Flatten": RESHAPE,
+    "FusedConv": "Conv",
+    "GlobalAveragePool": "mean",
+    "Identity": IDENTITY,
+    "Pad": PAD,
+    "ReduceMean": "mean",
+    "Relu": CLIP,
+    "Reshape": RESHAPE,
+    "Squeeze": RESHAPE,
+    "Transpose": TRANSPOSE,
+    "Unsqueeze": RESHAPE,
+    "Upsample": "Resize",
+}
+_MATRIX_PRODUCTS = frozenset({"Gemm", "MatMul", "FusedGemm", "FusedMatMul"})
+_WITH_CONSTANT = {
+    "Add": ADD_CONSTANT,
+    "Sub": ADD_CONSTANT,
+    "Mul": TIMES_CONSTANT,
+    "Div": TIMES_CONSTANT,
+}
+# Their further inputs say how, not what; some files compute them, others store them.
+_FIRST_INPUT_ONLY = frozenset({CLIP, NORM, *MOVES, "Expand", "Resize", "Slice", "Tile", "mean"})
+
+
+def kind_of(layer: Layer) -> str:
+    """The operator as both networks may write it: `linear` is a Gemm or a MatMul by a constant."""
+    op_type, activations = layer.op_type, len(layer.activations)
+    if op_type in _MATRIX_PRODUCTS and activations == 1:
+        return LINEAR
+    if op_type in _WITH_CONSTANT and activations == 1 and len(layer.inputs) == 2:
+        return _WITH_CONSTANT[op_type]
+    if op_type == "AveragePool" and _is_one_pixel(layer.outputs[0].shape if layer.outputs else ()):
+        return "mean"
+    return _KINDS.get(op_type, op_type)
+
+
+def data_inputs(layer: Layer, kind: str) -> tuple[Operand, ...]:
+    """The activations that it computes with, without shapes, axes and limits that are computed."""
+    return layer.activations[:1] if kind in _FIRST_INPUT_ONLY else layer.activations
+
+
+def same_shape(a: Shape | None, b: Shape | None) -> bool:
+    """Nothing that is known of them differs; the first dimension, the batch, is not looked at."""
+    if a is None or b is None:
+        return True
+    if len(a) != len(b):
+        return False
+    pairs = zip(a[1:], b[1:], strict=True)
+    return all(x == y for x, y in pairs if isinstance(x, int) and isinstance(y, int))
+
+
+def same_content(a: Shape | None, b: Shape | None) -> bool:
+    """The same but for dimensions of 1, or as many numbers an image: one reshaped is the other."""
+    if same_shape(a, b):
+        return True
+    assert a is not None and b is not None
+    sizes = [[dim for dim in shape[1:] if dim != 1] for shape in (a, b)]
+    if len(sizes[0]) == len(sizes[1]):
+        return same_shape((None, *sizes[0]), (None, *sizes[1]))
+    return same_size(a, b)
+
+
+def same_size(a: Shape | None, b: Shape | None) -> bool:
+    """As many numbers an image, or not known to differ: one may be the other with axes turned."""
+    sizes = [shape[1:] if shape is not None else (None,) for shape in (a, b)]
+    known = [[dim for dim in size if isinstance(dim, int)] for size in sizes]
+    is_known = all(len(k) == len(size) for k, size in zip(known, sizes, strict=True))
+    return not is_known or prod(known[0]) == prod(known[1])
+
+
+def _is_one_pixel(shape: Shape | None) -> bool:
+    return shape is not None and len(shape) > 2 and all(dim == 1 for dim in shape[2:])

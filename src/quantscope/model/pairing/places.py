@@ -1,0 +1,272 @@
+"""Which float tensor each quantized activation stands for, once the layers are matched.
+
+What feeds a quantizer may be a pre-activation whose ReLU the quantizer does. So the float tensor is
+found from both ends: it is one that the layer's counterpart may have become by folding, and one
+that the counterparts of its readers read.
+"""
+
+from collections.abc import Mapping, Set
+from typing import NamedTuple
+
+from quantscope.model.network import QuantTensor
+from quantscope.model.onnx.tensors import Shape
+from quantscope.model.pairing.kinds import (
+    CLIP,
+    IDENTITY,
+    NORM,
+    PAD,
+    RESHAPE,
+    TRANSPOSE,
+    same_content,
+    same_shape,
+)
+from quantscope.model.pairing.layers import Alignment, read_as
+
+
+class Place(NamedTuple):
+    """A float value, and the float layers folded between the layer's counterpart and it."""
+
+    value: str
+    path: tuple[int, ...] = ()
+
+
+class Reason(NamedTuple):
+    text: str
+
+
+class _Origin(NamedTuple):
+    """Where a value of the quantized network comes from, before layers that only it has.
+
+    `turned`: with its axes in another order than the float network's. `padded`: only here.
+    """
+
+    layer: int | None
+    turned: bool
+    padded: bool
+    reshaped: bool
+
+
+class Layouts(NamedTuple):
+    """Matched layers whose numbers may lie otherwise than their counterpart's.
+
+    `turned`: the axes are in another order; `reshaped`: they may be in another shape.
+    """
+
+    turned: Set[int]
+    reshaped: Set[int]
+
+
+def place_of_tensor(alignment: Alignment, tensor: QuantTensor, layouts: Layouts) -> Place | Reason:
+    value = alignment.quants.value_of(tensor)
+    votes = _votes(alignment, tensor, value)
+    return _place(alignment, value, votes, tensor.shape, layouts, clips=tensor.clips_negatives)
+
+
+def place_of_output(alignment: Alignment, layer: int, layouts: Layouts) -> Place | Reason:
+    """Of a layer's first output, whether quantized or not."""
+    operand = alignment.quants.network.layers[layer].outputs[0]
+    if operand.quant is not None:
+        return place_of_tensor(alignment, operand.quant, layouts)
+    votes = read_as(alignment, operand.name)
+    return _place(alignment, operand.name, votes, operand.shape, layouts, clips=False)
+
+
+def layouts_of(alignment: Alignment) -> Layouts:
+    """An optimizer may move a Transpose or Reshape past other layers.
+
+    Each Transpose that only one of the two networks has on the way, or that both have with other
+    axes, turns the values or turns them back.
+    """
+    floats, quants = alignment.floats, alignment.quants
+    turned: set[int] = set()
+    reshaped: set[int] = set()
+    so_far = Layouts(turned, reshaped)
+    for layer in sorted(alignment.matches):
+        kind, match = quants.kinds[layer], alignment.matches[layer]
+        if kind in ("Conv", "ConvTranspose"):  # these leave no choice
+            continue
+        sides = quants.network.layers[layer], floats.network.layers[match.layer]
+        perms = [side.attributes.get("perm") for side in sides]
+        flips = kind == TRANSPOSE and perms[0] != perms[1]
+        shapes = []
+        for slot, value in enumerate(quants.data[layer]):
+            start, read = alignment.start(value), alignment.read_value(layer, slot)
+            path = alignment.reach(start).get(read or "", ()) if start is not None else ()
+            origin = _origin(alignment, value, so_far)
+            shapes.append(origin.reshaped or _has(alignment, path, RESHAPE))
+            if origin.turned ^ flips ^ _turns(alignment, path):
+                turned.add(layer)
+        if shapes and all(shapes) and kind not in (RESHAPE, "MatMul"):
+            reshaped.add(layer)
+    return so_far
+
+
+def origin_layer(alignment: Alignment, tensor: QuantTensor) -> int | None:
+    """The layer that computes it, past those that only move it and have no counterpart."""
+    value = alignment.quants.value_of(tensor)
+    return _origin(alignment, value, Layouts(frozenset(), frozenset())).layer
+
+
+def is_reshaped(alignment: Alignment, tensor: QuantTensor, place: Place, layouts: Layouts) -> bool:
+    """The shapes differ, or one network alone reshapes there and they are not known to agree."""
+    shapes = tensor.shape, alignment.floats.shapes.get(place.value)
+    origin = _origin(alignment, alignment.quants.value_of(tensor), layouts)
+    if origin.reshaped or _has(alignment, place.path, RESHAPE):
+        return None in shapes or shapes[0] != shapes[1]
+    return not same_shape(*shapes)
+
+
+def _origin(alignment: Alignment, value: str, layouts: Layouts) -> _Origin:
+    quants = alignment.quants
+    flips = padded = reshaped = False
+    made = quants.made.get(value)
+    while made is not None and alignment.is_extra(made.layer):
+        kind = quants.kinds[made.layer]
+        flips ^= kind == TRANSPOSE
+        padded |= kind == PAD
+        reshaped |= kind == RESHAPE
+        made = quants.made.get(quants.data[made.layer][0])
+    if made is None:
+        return _Origin(None, flips, padded, reshaped)
+    flips ^= made.layer in layouts.turned
+    return _Origin(made.layer, flips, padded, reshaped or made.layer in layouts.reshaped)
+
+
+def _turns(alignment: Alignment, path: tuple[int, ...]) -> bool:
+    return bool(sum(alignment.floats.kinds[layer] == TRANSPOSE for layer in path) % 2)
+
+
+def _has(alignment: Alignment, path: tuple[int, ...], kind: str) -> bool:
+    return any(alignment.floats.kinds[layer] == kind for layer in path)
+
+
+def _votes(alignment: Alignment, tensor: QuantTensor, value: str) -> set[str]:
+    """What the counterparts of its own readers read, not those of the value before it."""
+    quants = alignment.quants
+    found: set[str] = set()
+    for read in quants.readers.get(value, ()):
+        quant = quants.operands[read.layer][read.slot].quant
+        if quant is None or quant.name != tensor.name:
+            continue
+        if read.layer in alignment.matches:
+            at = alignment.read_value(read.layer, read.slot)
+            found |= {at} if at is not None else set()
+        elif alignment.is_extra(read.layer) and not alignment.is_bias_apart(read.layer):
+            found |= read_as(alignment, quants.network.layers[read.layer].outputs[0].name)
+    for name, operand in zip(quants.outputs, quants.network.outputs, strict=True):
+        if operand.quant is not None and operand.quant.name == tensor.name:
+            found |= {alignment.outputs[name]} if name in alignment.outputs else set()
+    for name in tensor.dequantized_names:
+        for other in quants.again.get(name, ()):
+            found |= _votes(alignment, other, value)
+    return found
+
+
+def _place(
+    alignment: Alignment,
+    value: str,
+    votes: set[str],
+    shape: Shape | None,
+    layouts: Layouts,
+    *,
+    clips: bool,
+) -> Place | Reason:
+    if any(alignment.is_bias_apart(r.layer) for r in alignment.quants.readers.get(value, ())):
+        return Reason("the float network adds the bias in the same layer: it has no such tensor")
+    start = alignment.start(value)
+    meant = _meant(alignment, votes)
+    if votes and not meant:
+        names = ", ".join(sorted(votes))
+        return Reason(f"its readers stand for layers that read different float tensors: {names}")
+    if start is None and not meant:
+        return Reason(_nothing(alignment, value))
+    if start is None:
+        return _fitting(alignment, [Place(min(meant, key=lambda found: meant[found]))], shape)
+    chain = alignment.reach(start)
+    places = [Place(found, chain[found]) for found in meant if found in chain]
+    if not votes:
+        places = [_unread(alignment, chain, clips=clips)]
+    if not places:
+        return Reason(
+            f"its layer stands for the one that makes {start}, "
+            f"but its readers for some that read {', '.join(sorted(votes))}"
+        )
+    return _laid_out_alike(alignment, places, _origin(alignment, value, layouts), shape)
+
+
+def _laid_out_alike(
+    alignment: Alignment, places: list[Place], origin: _Origin, shape: Shape | None
+) -> Place | Reason:
+    before = min(places, key=lambda place: len(place.path)).value
+    if origin.padded:
+        return Reason(f"only the quantized network has a Pad here, after what is {before}")
+    straight = [place for place in places if _turns(alignment, place.path) == origin.turned]
+    if not straight:
+        return Reason(
+            f"its axes are in another order than those of {before}: "
+            "a Transpose stands elsewhere in the float network"
+        )
+    return _fitting(alignment, straight, shape)
+
+
+def _meant(alignment: Alignment, votes: set[str]) -> dict[str, int]:
+    """Values that all readers may mean, as they lie or before they are moved about; how far."""
+    common: dict[str, int] | None = None
+    for vote in votes:
+        before = _before_moves(alignment, vote)
+        if common is None:
+            common = before
+        else:
+            common = {value: common[value] + before[value] for value in common.keys() & before}
+    return common or {}
+
+
+def _before_moves(alignment: Alignment, value: str) -> dict[str, int]:
+    floats = alignment.floats
+    found = {value: 0}
+    made = floats.made.get(value)
+    while made is not None and made.layer in floats.moves and floats.data[made.layer]:
+        value = floats.data[made.layer][0]
+        found[value] = len(found)
+        made = floats.made.get(value)
+    return found
+
+
+def _unread(alignment: Alignment, chain: Mapping[str, tuple[int, ...]], *, clips: bool) -> Place:
+    """Nobody reads it whose counterpart is known: only what must have been folded was."""
+    place = Place(next(iter(chain)))
+    for value, path in chain.items():
+        if path and path[:-1] == place.path and path[-1] not in alignment.taken:
+            kind = alignment.floats.kinds[path[-1]]
+            if kind in (IDENTITY, NORM) or (kind == CLIP and clips):
+                place = Place(value, path)
+    return place
+
+
+def _fitting(alignment: Alignment, places: list[Place], shape: Shape | None) -> Place | Reason:
+    """The one of this shape that is nearest to the readers."""
+    kinds, shapes = alignment.floats.kinds, alignment.floats.shapes
+
+    def rank(place: Place) -> tuple[bool, bool, bool, int]:
+        padded = any(kinds[layer] == PAD for layer in place.path)
+        kept = any(layer in alignment.taken for layer in place.path)
+        fits = same_shape(shape, shapes.get(place.value))
+        return (fits, not kept, not padded, len(place.path))
+
+    best = max(sorted(places), key=rank)
+    if not same_content(shape, shapes.get(best.value)):
+        there = shape_text(shapes.get(best.value))
+        return Reason(f"its shape is {shape_text(shape)}, that of {best.value} is {there}")
+    return best
+
+
+def shape_text(shape: Shape | None) -> str:
+    return "unknown" if shape is None else "x".join("?" if d is None else str(d) for d in shape)
+
+
+def _nothing(alignment: Alignment, value: str) -> str:
+    made = alignment.quants.made.get(value)
+    if made is None:
+        return "it is neither an input of the model nor made by a layer"
+    layer = alignment.quants.network.layers[made.layer]
+    return f"nothing in the float network matches {layer.name} ({layer.op_type}) or its readers"

@@ -1,0 +1,135 @@
+"""A network as values and layers by number, with quantizers seen through."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from quantscope.model.network import Network, Operand, QuantTensor
+from quantscope.model.onnx.tensors import Shape
+from quantscope.model.pairing.constants import Constants
+from quantscope.model.pairing.kinds import (
+    ADD_CONSTANT,
+    MOVES,
+    TIMES_CONSTANT,
+    data_inputs,
+    kind_of,
+)
+
+
+class Made(NamedTuple):
+    """The layer's number and which of its outputs."""
+
+    layer: int
+    output: int
+
+
+class Read(NamedTuple):
+    """The layer's number, and which of its data inputs."""
+
+    layer: int
+    slot: int
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """Values are the names under which layers write them, whatever quantizers come after.
+
+    `data` has, for each layer, the values that it computes with, `operands` the same as operands.
+    `numbers` are the layers by name, `again` the tensors that quantize a dequantized value.
+    `moves` are the layers that change no number, only where it lies, times 1 and plus 0 included.
+    """
+
+    network: Network
+    kinds: tuple[str, ...]
+    data: tuple[tuple[str, ...], ...]
+    operands: tuple[tuple[Operand, ...], ...]
+    made: Mapping[str, Made]
+    readers: Mapping[str, tuple[Read, ...]]
+    shapes: Mapping[str, Shape | None]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    aliases: Mapping[str, str]
+    numbers: Mapping[str, int]
+    again: Mapping[str, tuple[QuantTensor, ...]]
+    moves: frozenset[int]
+
+    def value(self, name: str) -> str:
+        return _behind(name, self.aliases, self.made)
+
+    def value_of(self, tensor: QuantTensor) -> str:
+        return self.value(tensor.float_name or tensor.integer_names[0])
+
+
+def wire(network: Network, constants: Constants) -> Wiring:
+    aliases = _aliases(network)
+    made = {
+        operand.name: Made(index, place)
+        for index, layer in enumerate(network.layers)
+        for place, operand in enumerate(layer.outputs)
+    }
+    shapes: dict[str, Shape | None] = {
+        operand.name: operand.shape for layer in network.layers for operand in layer.outputs
+    }
+    shapes |= {operand.name: operand.shape for operand in network.inputs}
+    kinds = tuple(kind_of(layer) for layer in network.layers)
+    operands = tuple(
+        data_inputs(layer, kind) for layer, kind in zip(network.layers, kinds, strict=True)
+    )
+    data = tuple(tuple(_behind(o.name, aliases, made) for o in found) for found in operands)
+    readers: dict[str, list[Read]] = {}
+    for index, values in enumerate(data):
+        for slot, value in enumerate(values):
+            readers.setdefault(value, []).append(Read(index, slot))
+    return Wiring(
+        network=network,
+        kinds=kinds,
+        data=data,
+        operands=operands,
+        made=made,
+        readers={value: tuple(found) for value, found in readers.items()},
+        shapes=shapes,
+        inputs=tuple(operand.name for operand in network.inputs),
+        outputs=tuple(_behind(o.name, aliases, made) for o in network.outputs),
+        aliases=aliases,
+        numbers={layer.name: index for index, layer in enumerate(network.layers)},
+        again=_again(network),
+        moves=frozenset(_moves(network, kinds, constants)),
+    )
+
+
+def _moves(network: Network, kinds: tuple[str, ...], constants: Constants) -> Iterator[int]:
+    for index, (layer, kind) in enumerate(zip(network.layers, kinds, strict=True)):
+        if kind in MOVES:
+            yield index
+        elif kind in (ADD_CONSTANT, TIMES_CONSTANT) and layer.inputs[0].role == "activation":
+            number = constants.small(layer.inputs[1])
+            if number is not None and (number == (kind == TIMES_CONSTANT)).all():
+                yield index
+
+
+def _again(network: Network) -> dict[str, tuple[QuantTensor, ...]]:
+    found: dict[str, tuple[QuantTensor, ...]] = {}
+    dequantized = {name for tensor in network.tensors for name in tensor.dequantized_names}
+    for tensor in network.tensors:
+        if tensor.float_name in dequantized:
+            found[tensor.float_name] = (*found.get(tensor.float_name, ()), tensor)
+    return found
+
+
+def _aliases(network: Network) -> dict[str, str]:
+    """From what quantizers make to what they are given."""
+    aliases: dict[str, str] = {}
+    for tensor in network.tensors:
+        names = [*tensor.integer_names, *tensor.dequantized_names]
+        start = tensor.float_name or tensor.integer_names[0]
+        aliases |= {name: start for name in names if name != start}
+    return aliases
+
+
+def _behind(name: str, aliases: Mapping[str, str], made: Mapping[str, Made]) -> str:
+    """What is before any chain of Q and DQ."""
+    for _ in range(len(aliases)):
+        if name in made or name not in aliases:
+            break
+        name = aliases[name]
+    return name

@@ -1,0 +1,1 @@
+"""Programs of torch.export: checked without torch, and read into a Network."""

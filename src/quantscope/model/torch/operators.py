@@ -1,0 +1,86 @@
+"""PyTorch's operators in the words that ONNX has for them, so that one view fits both."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from quantscope.model.network import AttributeValue
+from quantscope.model.torch.pt2_graph import Ref
+
+_OP_TYPES = {
+    "_softmax": "Softmax", "adaptive_avg_pool2d": "AveragePool", "add": "Add", "addmm": "Gemm",
+    "avg_pool1d": "AveragePool", "avg_pool2d": "AveragePool", "avg_pool3d": "AveragePool",
+    "batch_norm": "BatchNormalization", "bmm": "MatMul", "cat": "Concat", "clamp": "Clip",
+    "concat": "Concat", "conv1d": "Conv", "conv2d": "Conv", "conv3d": "Conv",
+    "conv_transpose1d": "ConvTranspose", "conv_transpose2d": "ConvTranspose",
+    "convolution": "Conv", "div": "Div", "dropout": "Dropout", "flatten": "Flatten",
+    "gelu": "Gelu", "hardsigmoid": "HardSigmoid", "hardswish": "HardSwish", "hardtanh": "Clip",
+    "layer_norm": "LayerNormalization", "leaky_relu": "LeakyRelu", "linear": "Gemm",
+    "log_softmax": "LogSoftmax", "matmul": "MatMul", "max_pool1d": "MaxPool",
+    "max_pool2d": "MaxPool", "mean": "ReduceMean", "mm": "MatMul", "mul": "Mul", "pad": "Pad",
+    "constant_pad_nd": "Pad", "permute": "Transpose", "relu": "Relu", "relu6": "Clip",
+    "reshape": "Reshape", "sigmoid": "Sigmoid", "silu": "Silu", "slice": "Slice",
+    "softmax": "Softmax", "squeeze": "Squeeze", "sub": "Sub", "t": "Transpose", "tanh": "Tanh",
+    "to": "Cast", "_to_copy": "Cast", "transpose": "Transpose", "unsqueeze": "Unsqueeze",
+    "_unsafe_view": "Reshape", "view": "Reshape", "_adaptive_avg_pool2d": "AveragePool",
+    "_log_softmax": "LogSoftmax", "_native_batch_norm_legit_no_training": "BatchNormalization",
+    "clone": "Identity", "detach": "Identity", "alias": "Identity", "contiguous": "Identity",
+}  # fmt: skip
+_CONVOLUTIONS = ("Conv", "ConvTranspose")
+_FROM_CONV = {"stride": "strides", "dilation": "dilations", "groups": "group"}
+
+
+def op_type_of(name: str, arguments: Mapping[str, Any]) -> str:
+    """`name` is aten's, without namespace, overload and the underscore of in-place ones."""
+    if name.endswith("adaptive_avg_pool2d") and list(arguments.get("output_size") or ()) == [1, 1]:
+        return "GlobalAveragePool"
+    if name == "convolution" and arguments.get("transposed"):
+        return "ConvTranspose"
+    known = _OP_TYPES.get(name)
+    return known or "".join(word.capitalize() for word in name.strip("_").split("_"))
+
+
+def attributes_from(
+    op_type: str, arguments: Mapping[str, Any], *, weight_shape: Sequence[int] | None = None
+) -> dict[str, AttributeValue]:
+    """Numbers and texts among the arguments; those of convolutions and Gemm as ONNX has them."""
+    found = {
+        name: value for name, given in arguments.items() if (value := _plain(given)) is not None
+    }
+    if op_type in _CONVOLUTIONS:
+        found = _convolution(found, weight_shape)
+    if op_type == "Gemm" and "weight" in arguments:
+        found = {"transB": 1}  # linear's weight is [out, in]
+    return found
+
+
+def _plain(value: Any) -> AttributeValue | None:
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, int | float | str) and not isinstance(value, Ref):
+        return value
+    if isinstance(value, list) and value and all(type(v) in (int, float, bool) for v in value):
+        return tuple(value)
+    return None
+
+
+def _convolution(
+    found: Mapping[str, AttributeValue], weight_shape: Sequence[int] | None
+) -> dict[str, AttributeValue]:
+    kernel = tuple(weight_shape[2:]) if weight_shape else ()
+    rank = len(kernel) or 2
+    attributes: dict[str, AttributeValue] = {"kernel_shape": kernel} if kernel else {}
+    for name, onnx_name in _FROM_CONV.items():
+        given = found.get(name, 1)
+        attributes[onnx_name] = _per_axis(given, rank) if name != "groups" else given
+    padding = found.get("padding", 0)
+    if isinstance(padding, str):
+        attributes["auto_pad"] = {"same": "SAME_UPPER", "valid": "VALID"}.get(padding, padding)
+    else:
+        attributes["pads"] = _per_axis(padding, rank) * 2
+    return attributes
+
+
+def _per_axis(value: AttributeValue, rank: int) -> tuple[int, ...]:
+    numbers = value if isinstance(value, tuple) else (value,)
+    whole = tuple(int(number) for number in numbers)
+    return whole * rank if len(whole) == 1 else whole

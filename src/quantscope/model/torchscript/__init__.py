@@ -1,0 +1,1 @@
+"""TorchScript archives made by FX quantization, read into a Network."""

@@ -1,0 +1,1 @@
+"""A study as figures and as a page."""

@@ -1,0 +1,1 @@
+"""The values of chosen tensors for chosen samples."""

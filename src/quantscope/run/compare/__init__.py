@@ -1,0 +1,1 @@
+"""A float and a quantized network on the same samples, tensor by tensor."""

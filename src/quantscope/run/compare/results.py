@@ -1,0 +1,237 @@
+"""What a comparison found: frozen, and able to become JSON without a NaN or an infinity."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quantscope.errors import BadModelError
+from quantscope.model.network import Role
+from quantscope.run.onnx.sessions import Execution
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Of all values of a tensor, over all images.
+
+    `std` comes from float32 sums: of less than a thousandth of the mean it says little.
+    """
+
+    min: float
+    max: float
+    mean: float
+    std: float
+
+
+@dataclass(frozen=True)
+class ErrorSources:
+    """Shares of the error: inner product with the whole error over its energy. They add up to 1.
+
+    A share is negative where a source cancels part of the others. `inherited_by_input` splits
+    `inherited` over the layer's inputs: for two by what each adds alone and beside the other, half
+    and half; for more in their order. `kernel` is None in reference execution, where what the file
+    states is what runs.
+    """
+
+    inherited: float
+    weights: float
+    rounding: float
+    clipping: float
+    kernel: float | None
+    inherited_by_input: Mapping[str, float]
+
+    @property
+    def total(self) -> float:
+        return self.inherited + self.weights + self.rounding + self.clipping + (self.kernel or 0.0)
+
+
+@dataclass(frozen=True)
+class ChannelComparison:
+    """One channel of a tensor; what each number is, and when it is None, as in `TensorComparison`.
+
+    With a scale for each channel, steps and range are the channel's own.
+    """
+
+    channel: int
+    sqnr_db: float | None
+    local_sqnr_db: float | None
+    rmse: float | None
+    clipped_low_fraction: float | None
+    clipped_high_fraction: float | None
+    float_min: float | None
+    float_max: float | None
+    quantized_min: float | None
+    quantized_max: float | None
+    used_share_of_range: float | None = None
+    float_mean: float | None = None
+    float_std: float | None = None
+    quantized_mean: float | None = None
+    quantized_std: float | None = None
+    rmse_steps: float | None = None
+    local_rmse_steps: float | None = None
+    ideal_rmse_steps: float | None = None
+    cosine: float | None = None
+
+
+@dataclass(frozen=True)
+class TensorComparison:
+    """One quantized tensor beside the float one that it stands for.
+
+    `sqnr_db` is 20 log10(|f| / |f - q|), with the error of the whole network up to here;
+    `local_sqnr_db` that of this quantizer alone on the float value. Both are None where `exact`
+    (no error at all), where all float values are zero, and where `not_finite_images` is not 0.
+    `rmse_steps` is the whole error in steps of the quantizer, `local_rmse_steps` that of the
+    quantizer alone, and `ideal_rmse_steps` what rounding alone would give: 0.289 of a step for each
+    value that is not exactly zero, and nothing where all values are steps. `beyond_low_steps` and
+    `beyond_high_steps` are how far beyond the range the farthest float value lies, 0 where none
+    does; up to half a step it is only rounded. `used_share_of_range` is how much of the
+    representable range the float values span. A weight's or bias's error is its rounding: both
+    SQNRs are the same. An activation's energies are sums of float32 squares: values over 1.8e19
+    are reported as not finite, and errors under 1e-22 are none.
+    """
+
+    name: str
+    float_name: str
+    layer: str | None
+    role: Role
+    bits: int
+    sqnr_db: float | None
+    local_sqnr_db: float | None
+    exact: bool
+    not_finite_images: int = 0
+    clipped_low_fraction: float | None = None
+    clipped_high_fraction: float | None = None
+    beyond_low_steps: float | None = None
+    beyond_high_steps: float | None = None
+    used_share_of_range: float | None = None
+    float_values: Spread | None = None
+    quantized_values: Spread | None = None
+    rmse_steps: float | None = None
+    local_rmse_steps: float | None = None
+    ideal_rmse_steps: float | None = None
+    cosine: float | None = None
+    sources: ErrorSources | None = None
+    no_sources: str | None = None
+    """Why there are none."""
+    channels: tuple[ChannelComparison, ...] = field(default=(), repr=False)
+    worst_channels: tuple[int, ...] = ()
+    """Lowest SQNR first; empty where there is but one channel."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Uncompared:
+    """A quantized tensor that has no row, and why."""
+
+    name: str
+    role: Role
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class OutputAgreement:
+    """The two models' scores, image by image.
+
+    `kl_nats` is the mean over images of KL(float || quantized) of their softmax, or of the outputs
+    themselves where the model ends in one, as `kl_of` says; None where a score is not finite.
+    `changed` are the indices in the full set of images put into another class; `gained` and `lost`
+    those of them that only the quantized, only the float model gets right.
+    """
+
+    images: int
+    agreeing: int
+    changed: NDArray[np.int64]
+    gained: NDArray[np.int64]
+    lost: NDArray[np.int64]
+    kl_nats: float | None
+    kl_of: Literal["softmax", "output"]
+    execution: Execution
+
+    @property
+    def class_agreement(self) -> float:
+        return self.agreeing / self.images
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "images": self.images,
+            "agreeing": self.agreeing,
+            "class_agreement": self.class_agreement,
+            "changed": self.changed.tolist(),
+            "gained": self.gained.tolist(),
+            "lost": self.lost.tolist(),
+            "kl_nats": self.kl_nats,
+            "kl_of": self.kl_of,
+            "execution": self.execution,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """A float and a quantized model on the same images; `tensors` along the network.
+
+    `unpaired` have no float counterpart; `unseen` have one but could not be looked at.
+    `not_finite_from` is the first tensor with a value, or a square of one, that is not finite.
+    `made_from` is the digest of the float model that the quantized one says it was made from; None
+    also where the float one is a program (.pt2), which may have been exported from it.
+    """
+
+    model: str
+    digest: str
+    float_model: str
+    float_digest: str
+    execution: Execution
+    data: str
+    data_digest: str
+    images: int
+    tensors: tuple[TensorComparison, ...]
+    unpaired: tuple[Uncompared, ...]
+    unseen: tuple[Uncompared, ...]
+    output: OutputAgreement | None
+    not_finite_from: str | None
+    provenance: Mapping[str, str]
+    made_from: str | None = field(default=None, kw_only=True)
+    no_output: str | None = field(default=None, kw_only=True)
+    """Why there is no agreement of classes: the models are no classifiers."""
+
+    def __getitem__(self, name: str) -> TensorComparison:
+        found = next((tensor for tensor in self.tensors if tensor.name == name), None)
+        if found is not None:
+            return found
+        why = (t.reason for t in (*self.unpaired, *self.unseen) if t.name == name)
+        reason = next(why, f"there are {', '.join(t.name for t in self.tensors)}")
+        raise BadModelError(f"{name} of {self.model} was not compared: {reason}")
+
+    @property
+    def activations(self) -> tuple[TensorComparison, ...]:
+        return tuple(tensor for tensor in self.tensors if tensor.role == "activation")
+
+    def to_dict(self) -> dict[str, Any]:
+        from quantscope.run.compare.reading import reading, usual
+
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "model": self.model,
+            "digest": self.digest,
+            "float_model": self.float_model,
+            "float_digest": self.float_digest,
+            "made_from": self.made_from,
+            "execution": self.execution,
+            "data": self.data,
+            "data_digest": self.data_digest,
+            "images": self.images,
+            "tensors": [tensor.to_dict() for tensor in self.tensors],
+            "unpaired": [asdict(tensor) for tensor in self.unpaired],
+            "unseen": [asdict(tensor) for tensor in self.unseen],
+            "output": None if self.output is None else self.output.to_dict(),
+            "no_output": self.no_output,
+            "not_finite_from": self.not_finite_from,
+            "usual": usual(self),
+            "reading": list(reading(self)),
+            "provenance": dict(self.provenance),
+        }

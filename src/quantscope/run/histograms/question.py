@@ -1,0 +1,167 @@
+"""Which tensors are asked for, how each is counted, and the histograms that come of it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quantscope.data import ImageSet
+from quantscope.model import Network, QuantTensor
+from quantscope.model.pairing.pair import Pairing, TensorPair, pair
+from quantscope.progress import Progress
+from quantscope.run.classifier import Classifier
+from quantscope.run.compare.results import Uncompared
+from quantscope.run.histograms.results import Histogram, Histograms, SeriesName
+from quantscope.run.histograms.series import Plan, Tally, plan
+from quantscope.run.in_order import cores, in_order
+
+Array = NDArray[Any]
+Tallies = dict[SeriesName, Tally]
+
+BINS = 512
+_VALUES_A_BATCH = 1 << 19
+_LARGEST_BATCH = 256
+_NO_FLOAT_MODEL = "no float model was given"
+
+
+class Counter(Protocol):
+    """Reads both networks; `plans` are those that it can count, `unseen` the others and why."""
+
+    @property
+    def plans(self) -> Sequence[Plan]: ...
+
+    @property
+    def unseen(self) -> Mapping[str, str]: ...
+
+    def count(self, rows: Array, count: int) -> dict[str, Tallies]:
+        """Of one batch, of whose rows `count` are images."""
+        ...
+
+
+@dataclass(frozen=True)
+class Question:
+    """Which tensors are asked for, and how each is counted; `plans` are those that must run."""
+
+    network: Network
+    float_network: Network | None
+    wanted: tuple[QuantTensor, ...]
+    counterparts: Mapping[str, tuple[TensorPair | None, str | None]]
+    plans: tuple[Plan, ...]
+
+    @classmethod
+    def of(
+        cls, network: Network, float_network: Network | None, names: Sequence[str] | None
+    ) -> "Question":
+        pairing = None if float_network is None else pair(float_network, network)
+        wanted = {tensor.name: tensor for tensor in _found(network, names)}
+        counterparts = {name: _counterpart(tensor, pairing) for name, tensor in wanted.items()}
+        plans = [plan(t, *counterparts[t.name]) for t in wanted.values() if not t.has_data]
+        return cls(network, float_network, tuple(wanted.values()), counterparts, tuple(plans))
+
+    @property
+    def batch(self) -> int:
+        """As many images as keep the largest tensor of a batch small."""
+        shapes = [p.tensor.shape or () for p in self.plans]
+        sizes = [prod(d for d in shape[1:] if isinstance(d, int)) for shape in shapes]
+        return int(np.clip(_VALUES_A_BATCH // max(1, 1, *sizes), 1, _LARGEST_BATCH))
+
+    def answer(
+        self,
+        counter: Counter,
+        batches: Iterable[tuple[Array, int]],
+        images: ImageSet,
+        classifier: Classifier,
+        *,
+        bins: int,
+        threads: int,
+        progress: Progress,
+    ) -> Histograms:
+        done = 0
+        sums: dict[str, Tallies] = {}
+        if counter.plans:
+            for _, count, found in in_order(counter.count, batches, threads=threads or cores()):
+                for name, tallies in found.items():
+                    sums[name] = _added(sums[name], tallies) if name in sums else tallies
+                done += count
+                progress("Counting", done, len(images))
+        unseen = counter.unseen
+        seen = {p.tensor.name: p.histogram(sums[p.tensor.name], bins) for p in counter.plans}
+        for tensor in self.wanted:
+            if tensor.has_data:
+                counterpart = self.counterparts[tensor.name]
+                seen[tensor.name] = weight_histogram(tensor, *counterpart, bins=bins)
+        floats = self.float_network
+        return Histograms(
+            model=self.network.path.name,
+            digest=self.network.digest,
+            float_model=None if floats is None else floats.path.name,
+            float_digest=None if floats is None else floats.digest,
+            execution=classifier.execution,
+            data=images.name,
+            data_digest=images.digest,
+            images=len(images),
+            tensors=tuple(seen[t.name] for t in self.wanted if t.name not in unseen),
+            unseen=tuple(Uncompared(name, "activation", why) for name, why in unseen.items()),
+            provenance=classifier.provenance,
+        )
+
+
+def weight_histogram(
+    tensor: QuantTensor,
+    pair: TensorPair | None = None,
+    no_float: str | None = _NO_FLOAT_MODEL,
+    *,
+    bins: int = BINS,
+) -> Histogram:
+    """A stored tensor beside the float values it was rounded from, and those in 8 bits.
+
+    "quantized" is what the file has. In the type that is not the tensor's own, float values are
+    rounded as quantizers usually do, from the smallest to the largest of them (of each channel,
+    where the file has a scale for each): int8 symmetric, uint8 asymmetric.
+    """
+    floats = None if pair is None else pair.float_values()
+    if floats is None:
+        reason = no_float if pair is None else "the float model does not store them"
+        return _counted(plan(tensor, None, reason), None, bins)
+    return _counted(plan(tensor, pair, floats=floats), floats, bins)
+
+
+def _counted(chosen: Plan, floats: Array | None, bins: int) -> Histogram:
+    return chosen.histogram(chosen.count(floats, chosen.tensor.integers()), bins)
+
+
+def of_images(value: Array, rows: Array, count: int) -> Array:
+    """Without the rows that only fill up a fixed batch."""
+    return value[:count] if value.ndim and len(value) == len(rows) else value
+
+
+def _added(one: Tallies, other: Tallies) -> Tallies:
+    return {name: one[name] + other[name] for name in one}
+
+
+def _found(network: Network, names: Sequence[str] | None) -> list[QuantTensor]:
+    if names is None:
+        return [tensor for tensor in network.tensors if tensor.role == "activation"]
+    return [_find(network, name) for name in names]
+
+
+def _find(network: Network, name: str) -> QuantTensor:
+    layer = next((x for x in network.layers if name in (x.name, x.node_name)), None)
+    is_tensor = any(tensor.name == name for tensor in network.tensors)
+    output = layer.outputs[0].quant if layer is not None and layer.outputs else None
+    return output if output is not None and not is_tensor else network.tensor(name)
+
+
+def _counterpart(
+    tensor: QuantTensor, pairing: Pairing | None
+) -> tuple[TensorPair | None, str | None]:
+    """What it stands for in the float network, or why nothing is known of that."""
+    if pairing is None:
+        return None, _NO_FLOAT_MODEL
+    found = pairing.by_name.get(tensor.name)
+    if found is not None:
+        return found, None
+    return None, next((u.reason for u in pairing.unpaired if u.name == tensor.name), None)

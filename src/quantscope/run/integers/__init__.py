@@ -1,0 +1,1 @@
+"""A quantized network in exact integers: traces, accumulators, saturation."""

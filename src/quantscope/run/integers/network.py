@@ -1,0 +1,267 @@
+"""A whole quantized network in integers, NumPy only: the same numbers on any machine.
+
+Layers that compute (`integer_layer`) and layers that only move integers about. Anything else is
+refused with its name before anything runs.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from quantscope.arithmetic import Saturation, dequantize, quantize
+from quantscope.arithmetic.window import resolve_window, windows
+from quantscope.errors import BadModelError
+from quantscope.model import Layer, Network, QuantTensor, load_onnx
+from quantscope.model.onnx.graph import OnnxGraph, open_graph
+from quantscope.run.integers.compute import Arithmetic, compute, operands_of, saturation_of
+from quantscope.run.integers.layer import (
+    COMPUTING_OPS,
+    Array,
+    IntegerLayer,
+    integer_layer,
+    refused,
+    window_attributes,
+)
+
+MOVING_OPS = frozenset(
+    {
+        *("Dropout", "Flatten", "Identity", "MaxPool", "Pad", "Relu"),
+        *("Reshape", "Squeeze", "Transpose", "Unsqueeze"),
+    }
+)
+
+
+class Observer(Protocol):
+    """Called after each computing layer with its operands, its output and what saturated."""
+
+    def __call__(
+        self,
+        step: IntegerLayer,
+        operands: Sequence[Array],
+        output: Array,
+        saturation: Saturation | None,
+    ) -> None: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Move:
+    """A layer that computes nothing: what goes in comes out, elsewhere."""
+
+    layer: Layer
+    source: QuantTensor
+    outputs: tuple[QuantTensor, ...]
+    apply: Callable[[Array], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class IntegerNetwork:
+    """`steps` in the order in which they run; `result` is the tensor that the model gives."""
+
+    network: Network
+    inputs: tuple[QuantTensor, ...]
+    steps: tuple[IntegerLayer | Move, ...]
+    result: str
+
+    def run(
+        self,
+        images: Array,
+        arithmetic: Arithmetic = "exact",
+        *,
+        saturating: frozenset[str] | None = None,
+        float_layers: frozenset[str] = frozenset(),
+        observe: Observer | None = None,
+    ) -> Array:
+        """The first output's real values for images in the model's own layout and type.
+
+        With "avx2", `saturating` names the layers whose products saturate; None means all of
+        uint8 x int8. `float_layers` are those that the runtime leaves to float: they round the
+        exact sum, but of a bias that onnxruntime rounded when it optimized.
+        """
+        values: dict[str, Array] = {}
+        for tensor in self.inputs:
+            is_real = tensor.float_name is not None
+            values[tensor.name] = quantize(images, tensor.params) if is_real else images
+        last_use = self._last_use()
+        for number, step in enumerate(self.steps):
+            if isinstance(step, Move):
+                moved = step.apply(values[step.source.name])
+                for output in step.outputs:
+                    values[output.name] = _as(moved, step.source, output)
+            else:
+                is_float = arithmetic != "exact" and step.layer.name in float_layers
+                self._compute(step, values, arithmetic, is_float, saturating, observe)
+            for name in [name for name in values if last_use.get(name, -1) == number]:
+                del values[name]
+        result = values[self.result]
+        tensor_of = {t.name: t for t in self.network.tensors}
+        known = tensor_of.get(self.result)
+        return result if known is None else dequantize(result, known.params)
+
+    def _compute(
+        self,
+        step: IntegerLayer,
+        values: dict[str, Array],
+        arithmetic: Arithmetic,
+        is_float: bool,
+        saturating: frozenset[str] | None,
+        observe: Observer | None,
+    ) -> None:
+        operands = operands_of(step, values)
+        saturation = None
+        chosen: Arithmetic = "exact" if is_float else arithmetic
+        if chosen == "avx2" and _saturates(step, operands, saturating):
+            saturation = saturation_of(step, operands)
+        for output in step.outputs or (None,):
+            made = compute(
+                step,
+                operands,
+                output,
+                chosen,
+                saturation=saturation,
+                whole_bias=arithmetic != "exact",
+            )
+            values[output.name if output else step.layer.name] = made
+            if observe is not None and output is step.output:
+                observe(step, operands, made, saturation)
+
+    def _last_use(self) -> dict[str, int]:
+        last: dict[str, int] = {}
+        for number, step in enumerate(self.steps):
+            names = [step.source.name] if isinstance(step, Move) else step.activations
+            last |= dict.fromkeys(names, number)
+        last.pop(self.result, None)
+        return last
+
+
+def integer_network(network: Network) -> IntegerNetwork:
+    """The network as steps of integers, or one line naming the layer that is not."""
+    if not network.is_quantized:
+        raise BadModelError(
+            f"{network.path.name} is a float model: it has no integers; give a quantized one"
+        )
+    graph = open_graph(load_onnx(network.path))
+    steps: list[IntegerLayer | Move] = []
+    merged: set[str] = set()
+    for layer in network.layers:
+        if layer.name in merged:
+            continue
+        step = _step(network, graph, layer)
+        steps.append(step)
+        if isinstance(step, IntegerLayer) and step.relu is not None:
+            merged.add(step.relu.name)
+    made = {t.name for step in steps for t in step.outputs}
+    inputs = tuple(
+        t
+        for t in network.tensors
+        if t.role == "activation" and t.producer is None and not t.has_data
+    )
+    _check_sources(network, steps, made | {t.name for t in inputs})
+    return IntegerNetwork(network, inputs, tuple(steps), _result(network, steps))
+
+
+def _step(network: Network, graph: OnnxGraph, layer: Layer) -> IntegerLayer | Move:
+    if layer.op_type in COMPUTING_OPS:
+        step = integer_layer(network, graph, layer)
+        if not step.outputs and layer.outputs[0].name != network.outputs[0].name:
+            raise refused(network, layer, "writes real numbers that no quantizer follows")
+        return step
+    if layer.op_type not in MOVING_OPS:
+        raise refused(network, layer, f"is a {layer.op_type}, which is not computed in integers")
+    operand = next((o for o in layer.inputs if o.role == "activation"), None)
+    source, target = operand.quant if operand else None, layer.outputs[0].quant
+    if source is None or target is None:
+        raise refused(network, layer, "reads or writes real numbers, not integers")
+    if not source.params.is_per_tensor or not source.params.is_integer:
+        raise refused(network, layer, f"reads {source.name}, which has several scales")
+    same = [t for t in network.tensors if t is not target and target.float_name is not None]
+    outputs = (target, *(t for t in same if t.float_name == target.float_name))
+    return Move(layer, source, outputs, _mover(network, graph, layer, source))
+
+
+def _mover(
+    network: Network, graph: OnnxGraph, layer: Layer, source: QuantTensor
+) -> Callable[[Array], Array]:
+    facts = layer.attributes
+    zero_point = int(source.params.zero_point)
+    if layer.op_type in ("Dropout", "Identity"):
+        return lambda x: x
+    if layer.op_type == "Relu":
+        return lambda x: np.maximum(x, x.dtype.type(zero_point))
+    if layer.op_type == "Transpose":
+        perm: Any = facts.get("perm")
+        return lambda x: x.transpose(perm)
+    if layer.op_type == "MaxPool":
+        return _max_pool(layer, source)
+    if layer.op_type == "Pad":
+        return _pad(network, graph, layer, zero_point)
+    # What is left only changes the shape. Shape inference knows it but for the images' axis.
+    shape = layer.outputs[0].shape
+    if shape is None or not all(isinstance(dim, int) for dim in shape[1:]):
+        raise refused(network, layer, "writes a shape that is known only when it runs")
+    sizes = [int(dim) for dim in shape[1:] if isinstance(dim, int)]
+    return lambda x: x.reshape(len(x), *sizes)
+
+
+def _max_pool(layer: Layer, source: QuantTensor) -> Callable[[Array], Array]:
+    kernel: Any = layer.attributes.get("kernel_shape", ())
+    attributes = window_attributes(layer)
+    taps = tuple(range(-len(kernel), 0))
+
+    def apply(x: Array) -> Array:
+        window = resolve_window(x.shape[2:], kernel, attributes)
+        seen = windows(x, window, pad_value=source.params.qmin)
+        return np.asarray(seen.max(axis=taps))
+
+    return apply
+
+
+def _pad(
+    network: Network, graph: OnnxGraph, layer: Layer, zero_point: int
+) -> Callable[[Array], Array]:
+    settings = [graph.array(o.name) for o in layer.inputs if o.role == "setting"]
+    pads = settings[0] if settings else None
+    value = settings[1] if len(settings) > 1 else None
+    is_zero = value is None or not np.any(value)
+    mode = layer.attributes.get("mode", "constant")
+    if pads is None or len(settings) > 2 or not is_zero or mode != "constant":
+        raise refused(network, layer, "pads with something else than zeros")
+    widths = np.asarray(pads).reshape(2, -1).T.tolist()
+    return lambda x: np.pad(x, widths, constant_values=zero_point)
+
+
+def _as(integers: Array, source: QuantTensor, target: QuantTensor) -> Array:
+    if source.params == target.params:
+        return integers
+    return quantize(dequantize(integers, source.params), target.params)
+
+
+def _saturates(
+    step: IntegerLayer, operands: Sequence[Array], saturating: frozenset[str] | None
+) -> bool:
+    if saturating is not None:
+        return step.layer.name in saturating
+    return bool(operands[0].dtype == np.uint8)
+
+
+def _check_sources(network: Network, steps: Sequence[IntegerLayer | Move], known: set[str]) -> None:
+    for step in steps:
+        names = [step.source.name] if isinstance(step, Move) else step.activations
+        for name in names:
+            if name not in known:
+                raise refused(network, step.layer, f"reads {name}, which no integer layer makes")
+
+
+def _result(network: Network, steps: Sequence[IntegerLayer | Move]) -> str:
+    output = network.outputs[0]
+    if output.quant is not None:
+        return output.quant.name
+    for step in steps:
+        if step.layer.outputs[0].name == output.name and not step.outputs:
+            return step.layer.name
+    source = output.source or "an input"
+    raise BadModelError(
+        f"The output {output.name} of {network.path.name} is made of real numbers by {source}, "
+        f"not of integers"
+    )

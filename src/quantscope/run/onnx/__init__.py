@@ -1,0 +1,1 @@
+"""ONNX models executed by onnxruntime."""

@@ -1,0 +1,232 @@
+"""The graph that compares: both networks, and beside every paired activation its statistics.
+
+Each statistic is reduced to a number for each image and channel, so no activation leaves the
+runtime. What goes on from there is summed in float64.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto
+
+from quantscope.model import Network, QuantTensor
+from quantscope.model.channels import channel_axis
+from quantscope.model.pairing.pair import Pairing, TensorPair
+from quantscope.run.compare.results import ErrorSources
+from quantscope.run.onnx.compare.merge import FLOAT, QUANTIZED, Canvas
+from quantscope.run.onnx.compare.rows import ProbeWriter
+from quantscope.run.onnx.compare.sources import Leaf, NoSourcesError, Regions
+
+Array = NDArray[Any]
+Detail = Literal["sqnr", "full"]
+
+_AXIS = ("axis", "block_size")
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A paired activation and what the graph gives of it.
+
+    `output` is [images, rows, channels], perhaps flat; what each row is, `rows` says. `size_output`
+    counts the numbers behind it, None where only the SQNR is asked for.
+    """
+
+    pair: TensorPair
+    tensor: QuantTensor
+    output: str
+    size_output: str | None
+    rows: tuple[str, ...]
+    leaves: tuple[str, ...]
+    no_sources: str | None
+    known_sources: ErrorSources | None = None
+    """Where nothing is measured: a layer that only moves integers inherits all its error."""
+
+    def by_row(self, statistics: Array) -> Array:
+        """`output` as [images, rows, channels]."""
+        return statistics.reshape(len(statistics), len(self.rows), -1)
+
+
+@dataclass(frozen=True)
+class ComparisonGraph:
+    """`fed` are the integer tensors, by name here and in the graph, that somebody else computes."""
+
+    model: onnx.ModelProto
+    input: str
+    float_scores: str
+    quantized_scores: str
+    probes: tuple[Probe, ...]
+    unseen: Mapping[str, str]
+    fed: Mapping[str, str]
+
+
+def build_graph(
+    float_model: onnx.ModelProto,
+    quantized_model: onnx.ModelProto,
+    network: Network,
+    pairing: Pairing,
+    *,
+    detail: Detail = "full",
+    fed: Sequence[str] | None = None,
+) -> ComparisonGraph:
+    """`fed`: tensors whose integers are given from outside, as the kernels that ship made them.
+
+    Only those are looked at then; None means all, computed by the file's own arithmetic.
+    """
+    canvas = Canvas(float_model, quantized_model)
+    builder = Builder(canvas, network, pairing, detail, fed)
+    probes, unseen = builder.probes()
+    scores = next(((f, q) for q, f in pairing.outputs), None)
+    assert scores is not None
+    names = FLOAT + scores[0], QUANTIZED + scores[1]
+    for name in names:
+        canvas.output(name, None)
+    return ComparisonGraph(
+        canvas.model, canvas.input, *names, tuple(probes), unseen, builder.fed_names
+    )
+
+
+class Builder:
+    def __init__(
+        self,
+        canvas: Canvas,
+        network: Network,
+        pairing: Pairing,
+        detail: Detail,
+        fed: Sequence[str] | None,
+    ) -> None:
+        self.canvas, self.network, self.pairing, self.detail = canvas, network, pairing, detail
+        self.pairs = {p.name: p for p in pairing.pairs if p.role == "activation"}
+        if fed is not None:
+            self.pairs = {name: p for name, p in self.pairs.items() if name in fed}
+        self.tensors = {tensor.name: tensor for tensor in network.tensors}
+        self.quantizers: dict[str, onnx.NodeProto] = {
+            name: node
+            for node in canvas.quantized_nodes
+            if node.op_type == "QuantizeLinear"
+            for name in node.output
+        }
+        self.dequantized: dict[str, str] = {
+            node.input[0]: node.output[0]
+            for node in canvas.quantized_nodes
+            if node.op_type == "DequantizeLinear"
+        }
+        self.stated: dict[str, str] = {}
+        self.fed_names = self._feed() if fed is not None else {}
+        self.values = {name: self._dequantized(self.tensors[name]) for name in self.pairs}
+        self.floats = Regions(canvas.float_nodes, canvas.float_input)
+        self.quants = Regions(canvas.quantized_nodes, canvas.input)
+        self.leaves = self._leaves()
+
+    def _feed(self) -> dict[str, str]:
+        """Integers that the graph would compute become inputs; what it states stays beside them."""
+        graph = self.canvas.model.graph
+        fed: dict[str, str] = {}
+        for name in self.pairs:
+            integers = QUANTIZED + self.tensors[name].integer_names[0]
+            maker = next(node for node in graph.node if integers in node.output)
+            self.stated[name] = f"{integers}/stated"
+            maker.output[list(maker.output).index(integers)] = self.stated[name]
+            kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(self.tensors[name].params.dtype))
+            graph.input.append(onnx.helper.make_tensor_value_info(integers, kind, None))
+            fed[name] = integers
+            again = {QUANTIZED + other for other in self.tensors[name].integer_names[1:]}
+            for node in graph.node:
+                node.input[:] = [integers if n in again else n for n in node.input]
+        return fed
+
+    def _leaves(self) -> dict[str, Leaf]:
+        found: dict[str, Leaf] = {}
+        for name, pair in self.pairs.items():
+            integers = {QUANTIZED + n for n in self.tensors[name].integer_names}
+            names = [
+                node.output[0]
+                for node in self.canvas.quantized_nodes
+                if node.op_type == "DequantizeLinear" and node.input[0] in integers
+            ]
+            for value in dict.fromkeys([*names, *integers]):
+                found[value] = Leaf(name, self.values[name], FLOAT + pair.float_name, pair.reshaped)
+        return found
+
+    def probes(self) -> tuple[list[Probe], dict[str, str]]:
+        probes, unseen = [], {}
+        # onnxruntime runs what the last node needs first: back to front, each probe finds its two
+        # values still near, and nothing is held for long.
+        for name, pair in reversed(self.pairs.items()):
+            tensor = self.tensors[name]
+            quantizer = self._quantizer(tensor)
+            if quantizer is None:
+                unseen[name] = "no QuantizeLinear of the file makes it"
+                continue
+            if not tensor.params.is_per_tensor and channel_axis(self.network, tensor) is None:
+                unseen[name] = "its scales lie along the axis of the images"
+                continue
+            probes.append(self._probe(pair, tensor, quantizer))
+        return probes[::-1], dict(reversed(unseen.items()))
+
+    def _quantizer(self, tensor: QuantTensor) -> onnx.NodeProto | None:
+        """That of the tensor, or of the one whose integers it only moves about."""
+        for name in tensor.integer_names:
+            if node := self.quantizers.get(QUANTIZED + name):
+                return node
+        if tensor.follows:
+            return self._quantizer(self.tensors[tensor.follows])
+        return next(filter(None, map(self._reversed, tensor.integer_names)), None)
+
+    def _reversed(self, integers: str) -> onnx.NodeProto | None:
+        """For integers that a layer only moves: the quantizer that would undo their reader."""
+        for node in self.canvas.quantized_nodes:
+            reads = node.op_type == "DequantizeLinear" and node.input[0] == QUANTIZED + integers
+            if reads and len(node.input) == 3:
+                made = onnx.helper.make_node(
+                    "QuantizeLinear",
+                    ["compare/moved", *node.input[1:]],
+                    ["compare/moved/integers"],
+                    domain=node.domain,
+                )
+                made.attribute.extend(a for a in node.attribute if a.name in _AXIS)
+                return made
+        return None
+
+    def _dequantized(self, tensor: QuantTensor) -> str:
+        integers = QUANTIZED + tensor.integer_names[0]
+        if integers in self.dequantized:
+            return self.dequantized[integers]
+        quantizer = self._quantizer(tensor)
+        return integers if quantizer is None else self.dequantize(integers, quantizer)
+
+    def dequantize(self, integers: str, quantizer: onnx.NodeProto) -> str:
+        kept = {a.name: onnx.helper.get_attribute_value(a) for a in quantizer.attribute}
+        attributes = {name: kept[name] for name in _AXIS if name in kept}
+        inputs = [integers, *quantizer.input[1:]]
+        return self.canvas.add("DequantizeLinear", inputs, domain=quantizer.domain, **attributes)
+
+    def _probe(self, pair: TensorPair, tensor: QuantTensor, quantizer: onnx.NodeProto) -> Probe:
+        probe = ProbeWriter(self, pair, tensor, quantizer)
+        rows = {"signal": probe.square(probe.f), "error": probe.square(probe.error)}
+        leaves: tuple[str, ...] = ()
+        no_sources: str | None = "only the SQNR was asked for"
+        known: ErrorSources | None = None
+        if self.detail == "full":
+            rows |= probe.statistics()
+            before: str | None = None
+            try:
+                if (known := probe.known_sources()) is None:
+                    found = probe.pieces()
+                    before = probe.laid_out(found.weighted)
+                    rows |= probe.sources(found, before)
+                    leaves = found.leaves
+                no_sources = None
+            except NoSourcesError as error:
+                no_sources = str(error)
+            rows |= probe.clipped(rows["float_min"], rows["float_max"], before)
+        output = self.canvas.add("Concat", list(rows.values()), axis=1)
+        self.canvas.output(output)
+        size: str | None = None
+        if self.detail == "full":
+            size = self.canvas.add("Size", [probe.f])
+            self.canvas.output(size, TensorProto.INT64)
+        return Probe(pair, tensor, output, size, tuple(rows), leaves, no_sources, known)

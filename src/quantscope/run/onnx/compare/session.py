@@ -1,0 +1,167 @@
+"""The comparison graph in onnxruntime, its float half by faster kernels where no number shows it.
+
+Optimized, onnxruntime lays the images of a convolution out in blocks: nearly twice as fast, and in
+the last bits another sum. The quantized half must keep the bits of the reference execution, so the
+optimized graph is read back: all its nodes must still be there. (They are not where it fuses some
+of them, a Conv and its Relu or what is around a MaxPool; then plain kernels serve.) Whether the
+float half's other bits can be told from the results is seen on a few images that run both ways.
+"""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from quantscope.errors import BadModelError
+from quantscope.run.onnx.compare.graph import ComparisonGraph, Probe
+from quantscope.run.onnx.compare.merge import QUANTIZED
+from quantscope.run.onnx.sessions import open_proto, reason_of, session_of, session_options
+
+Array = NDArray[Any]
+
+FEWEST_IMAGES = 256
+"""With fewer, opening a second session costs more than it gains."""
+TRIAL_IMAGES = 8
+
+_MOST_NODES, _MOST_BYTES = 2000, 1 << 28
+_TOLERANCE, _OF_A_CHANNEL = 1e-4, 1e-2
+"""Of an energy 0.0004 and 0.04 dB. A channel may be eight values, all of them near a step."""
+_ENERGIES = ("signal", "error", "quantized_signal", "local_error")
+_SOURCES = ("inherited", "weights", "clipping", "first_minus_second", "kernel")
+_COUNTS = ("clipped_low", "clipped_high", "not_zero")
+_ENDS = ("float_min", "float_max")
+
+# Folded, dequantized weights would be constants, and their convolutions laid out in blocks too. The
+# others find nothing to do here and take longer than the rest.
+_NOT_OPTIMIZED = (
+    *("ConstantFolding", "ConstantSharing", "CommonSubexpressionElimination"),
+    *("Level1_RuleBasedTransformer", "Level2_RuleBasedTransformer", "TransposeOptimizer"),
+)
+
+
+class ComparisonSession:
+    """Runs batches in any number of threads. `trial` is what decides which kernels it takes.
+
+    Without a trial they are plain ones.
+    """
+
+    def __init__(
+        self, graph: ComparisonGraph, *, model: str, trial: Sequence[Mapping[str, Array]] = ()
+    ) -> None:
+        self._graph, self._name = graph, model
+        self._outputs = [output.name for output in graph.model.graph.output]
+        self.is_faster = False
+        """Whether the float half runs by the faster kernels."""
+        if trial and _is_small(graph.model):
+            self._session = self._chosen(trial)
+        else:
+            self._session = session_of(graph.model, "reference", threads=1)
+
+    def run(self, given: Mapping[str, Array]) -> dict[str, Array]:
+        return self._run(self._session, given)
+
+    def _chosen(self, trial: Sequence[Mapping[str, Array]]) -> ort.InferenceSession:
+        with ThreadPoolExecutor(1) as beside:
+            waiting = beside.submit(self._try_faster, trial)
+            plain = session_of(self._graph.model, "reference", threads=1)
+            expected = [self._run(plain, given) for given in trial]
+            faster, found = waiting.result()
+        if faster is None:
+            return plain
+        pairs = zip(expected, found, strict=True)
+        self.is_faster = all(_same_numbers(self._graph, *pair) for pair in pairs)
+        return faster if self.is_faster else plain
+
+    def _try_faster(
+        self, trial: Sequence[Mapping[str, Array]]
+    ) -> tuple[ort.InferenceSession | None, list[dict[str, Array]]]:
+        try:
+            session = _faster_session(self._graph)
+            found = [] if session is None else [self._run(session, given) for given in trial]
+        except Exception:  # of onnxruntime, onnx or the file system: plain kernels serve
+            return None, []
+        return session, found
+
+    def _run(self, session: ort.InferenceSession, given: Mapping[str, Array]) -> dict[str, Array]:
+        try:
+            found = session.run(self._outputs, given)
+        except Exception as error:  # onnxruntime's exceptions share no base class
+            reason = reason_of(error)
+            raise BadModelError(f"Comparing {self._name} failed while running: {reason}") from None
+        return dict(zip(self._outputs, found, strict=True))
+
+
+def _is_small(model: onnx.ModelProto) -> bool:
+    return len(model.graph.node) <= _MOST_NODES and model.ByteSize() <= _MOST_BYTES
+
+
+def _faster_session(graph: ComparisonGraph) -> ort.InferenceSession | None:
+    """None where it cannot be had without touching the quantized half."""
+    quantized = [node for node in graph.model.graph.node if node.name.startswith(QUANTIZED)]
+    if any(a.HasField("g") or a.graphs for node in quantized for a in node.attribute):
+        return None  # what is done to a graph inside a node would not be seen
+    options = session_options("runtime", threads=1)
+    # No integer kernels in place of what the file states.
+    options.add_session_config_entry("session.disable_quant_qdq", "1")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "optimized.onnx"
+        options.optimized_model_filepath = str(path)
+        session = open_proto(graph.model, options, not_optimized=_NOT_OPTIMIZED)
+        kept = {_wiring(node) for node in onnx.load(path).graph.node}
+    return session if all(_wiring(node) in kept for node in quantized) else None
+
+
+def _wiring(node: onnx.NodeProto) -> tuple[Any, ...]:
+    return node.domain, node.op_type, tuple(node.input), tuple(node.output)
+
+
+def _same_numbers(
+    graph: ComparisonGraph, plain: Mapping[str, Array], other: Mapping[str, Array]
+) -> bool:
+    mine, theirs = (values[graph.quantized_scores] for values in (plain, other))
+    if not np.array_equal(mine, theirs):
+        return False
+    f, g = (values[graph.float_scores].astype(np.float64) for values in (plain, other))
+    with np.errstate(invalid="ignore", over="ignore"):
+        if not (np.abs(g - f) <= _TOLERANCE * np.abs(f).max(initial=0)).all():
+            return False
+        return all(_same_sums(probe, plain, other) for probe in graph.probes)
+
+
+def _same_sums(probe: Probe, plain: Mapping[str, Array], other: Mapping[str, Array]) -> bool:
+    """What has no error must have none, what is not clipped must not be; NaN is never the same."""
+    mine, theirs = _sums(probe, plain), _sums(probe, other)
+    for name in ("error", "local_error", "clipped_low", "clipped_high"):
+        if name in mine and not np.array_equal(mine[name] == 0, theirs[name] == 0):
+            return False
+    return all(
+        (np.abs(theirs[name] - mine[name]) <= _OF_A_CHANNEL * unit).all()
+        and np.abs(theirs[name] - mine[name]).sum() <= _TOLERANCE * unit.sum()
+        for name, unit in _units(probe, mine, plain).items()
+    )
+
+
+def _units(
+    probe: Probe, sums: Mapping[str, Array], values: Mapping[str, Array]
+) -> dict[str, Array]:
+    """What a difference in each row is measured by, [channels] each."""
+    units = {name: sums[name] for name in _ENERGIES if name in sums}
+    sources = *_SOURCES, *(f"inherited:{at}" for at in range(len(probe.leaves)))
+    units |= dict.fromkeys(sources, sums["error"])
+    if probe.size_output is not None:
+        channels = len(sums["error"])
+        units |= dict.fromkeys(_COUNTS, np.full(channels, values[probe.size_output] / channels))
+        units |= dict.fromkeys(_ENDS, np.abs(sums["float_min"]) + np.abs(sums["float_max"]))
+    return {name: unit for name, unit in units.items() if name in sums}
+
+
+def _sums(probe: Probe, values: Mapping[str, Array]) -> dict[str, Array]:
+    """Of the batch, [channels] each."""
+    sums = probe.by_row(values[probe.output]).sum(axis=0, dtype=np.float64)
+    return dict(zip(probe.rows, sums, strict=True))

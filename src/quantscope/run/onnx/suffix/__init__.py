@@ -1,0 +1,1 @@
+"""Running only what an edit can change."""

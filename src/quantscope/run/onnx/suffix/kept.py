@@ -1,0 +1,126 @@
+"""Activations that are kept to start from, and how much of them may be."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quantscope.run.onnx.suffix.graph import Digest, ValueGraph
+
+Array = NDArray[Any]
+
+QUANTIZED_BYTES_AN_IMAGE = 20_000
+FLOAT_BYTES_AN_IMAGE = 65_536
+"""Where the model is not quantized, and where float values are needed beside the quantized."""
+
+SPARE_VALUES = 4
+
+
+class Size(NamedTuple):
+    bytes_an_image: int
+    dtype: np.dtype[Any]
+
+
+Probe = Callable[[ValueGraph, Sequence[str]], Mapping[str, Size]]
+"""The sizes of those of these values that can be given out as arrays."""
+
+
+class KeptValues:
+    """Values by what they are a function of, batch by batch; those used longest ago go first.
+
+    Of those that are kept only because they may be asked for again, there are at most four.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.bytes = 0
+        self._values: OrderedDict[Digest, list[Array]] = OrderedDict()
+        self._spare: OrderedDict[Digest, None] = OrderedDict()
+
+    def __contains__(self, digest: Digest) -> bool:
+        return digest in self._values
+
+    def __getitem__(self, digest: Digest) -> list[Array]:
+        for order in (self._values, self._spare):
+            if digest in order:
+                order.move_to_end(digest)
+        return self._values[digest]
+
+    def bytes_of(self, digest: Digest) -> int:
+        """0 where it is not kept."""
+        return _bytes(self._values.get(digest, []))
+
+    def put(self, digest: Digest, batches: list[Array], *, spare: bool = False) -> None:
+        self._drop(digest)
+        self._values[digest] = batches
+        self.bytes += _bytes(batches)
+        if spare:
+            self._spare[digest] = None
+        while len(self._spare) > SPARE_VALUES:
+            self._drop(next(iter(self._spare)))
+        while self.bytes > self.limit:
+            self._drop(next(iter(self._values)))
+
+    def _drop(self, digest: Digest) -> None:
+        self._spare.pop(digest, None)
+        self.bytes -= _bytes(self._values.pop(digest, []))
+
+
+class Known:
+    """The values of a model that ran, and which of them may be kept."""
+
+    def __init__(self, graph: ValueGraph, probe: Probe) -> None:
+        self.graph = graph
+        self._probe = probe
+        self.digests = frozenset(graph.digests[name] for name in graph.dependent)
+
+    @cached_property
+    def keepable(self) -> dict[str, int]:
+        """Bytes an image: integers, and whatever else everything goes through, if small enough."""
+        graph, makers = self.graph, self.graph.makers
+        found = {}
+        for name, size in self._measured.items():
+            # The integers before a DequantizeLinear say the same in a quarter of the bytes.
+            is_integer = size.dtype.kind in "iu" and size.dtype.itemsize <= 2
+            is_cut = name in graph.chain and makers[name].op_type != "DequantizeLinear"
+            may_be_large = size.dtype.kind == "f" and name not in self._quantized
+            limit = FLOAT_BYTES_AN_IMAGE if may_be_large else QUANTIZED_BYTES_AN_IMAGE
+            if (is_integer or is_cut) and size.bytes_an_image <= limit:
+                found[name] = size.bytes_an_image
+        return found
+
+    @cached_property
+    def keepable_digests(self) -> frozenset[Digest]:
+        return frozenset(self.graph.digests[name] for name in self.keepable)
+
+    def size_of(self, digest: Digest) -> int | None:
+        """Bytes an image of a value that may be kept, else None.
+
+        Besides `keepable`, what a quantizer reads: kept only when that quantizer is edited, since
+        it is likely to be edited again.
+        """
+        return self._sizes.get(digest) if digest in self.digests else None
+
+    @cached_property
+    def _sizes(self) -> dict[Digest, int]:
+        read = {name: self._measured[name] for name in self._quantized & self._measured.keys()}
+        sizes = {n: s.bytes_an_image for n, s in read.items() if s.dtype.kind == "f"}
+        sizes = {n: size for n, size in sizes.items() if size <= FLOAT_BYTES_AN_IMAGE}
+        return {self.graph.digests[name]: size for name, size in {**sizes, **self.keepable}.items()}
+
+    @cached_property
+    def _measured(self) -> Mapping[str, Size]:
+        names = [name for name in self.graph.dependent if name != self.graph.output]
+        return self._probe(self.graph, names)
+
+    @cached_property
+    def _quantized(self) -> set[str]:
+        nodes = self.graph.proto.graph.node
+        return {node.input[0] for node in nodes if node.op_type == "QuantizeLinear"}
+
+
+def _bytes(batches: Sequence[Array]) -> int:
+    return int(np.sum([batch.nbytes for batch in batches], dtype=np.int64))

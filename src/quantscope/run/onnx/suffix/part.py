@@ -1,0 +1,199 @@
+"""Parts of graphs, run over one set of images.
+
+The batches and the threads are those of a whole run, for the order of a sum can depend on them.
+Where it does not (`pieces`), a batch of many images is run in pieces, one a thread.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from quantscope.data import ImageSet
+from quantscope.errors import BadConfigError, BadDataError, BadModelError
+from quantscope.run.batches import input_batches, input_pieces
+from quantscope.run.classifier import Classifier
+from quantscope.run.in_order import cores, side_by_side
+from quantscope.run.onnx.sessions import reason_of, session_of
+from quantscope.run.onnx.suffix.graph import ValueGraph, submodel
+from quantscope.run.onnx.suffix.kept import KeptValues, Size
+from quantscope.run.onnx.suffix.pieces import may_split
+
+Array = NDArray[Any]
+
+_NUMPY_TYPES = frozenset(
+    f"tensor({kind})"
+    for kind in (
+        *("bool", "double", "float", "float16"),
+        *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    )
+)
+
+
+_ROWS = 64
+
+
+class PartBatch(NamedTuple):
+    """The values that a part ends in, for `rows` rows, `images` of which are not there to fill."""
+
+    values: dict[str, Array]
+    rows: int
+    images: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """What computes `ends` from kept values, and from the images where those are not enough."""
+
+    graph: ValueGraph
+    ends: tuple[str, ...]
+    kept: Mapping[str, list[Array]]
+    from_images: bool
+    executed: int
+    """Operators."""
+    session: ort.InferenceSession
+
+    @property
+    def kept_bytes(self) -> int:
+        return sum(batch.nbytes for batches in self.kept.values() for batch in batches)
+
+
+class PartRunner:
+    """Runs parts, keeps values. Graphs are run as they are, with optimizations off."""
+
+    def __init__(
+        self,
+        facts: Classifier,
+        stated: ValueGraph,
+        images: ImageSet,
+        *,
+        batch: int | None,
+        threads: int,
+        kept_bytes: int,
+    ) -> None:
+        if len(images) == 0:
+            raise BadDataError(f"{images.name} holds no images; give at least one")
+        if batch is not None and batch < 1:
+            raise BadConfigError(f"A batch holds at least one image, not {batch}")
+        self.images = images
+        self.kept = KeptValues(kept_bytes)
+        self._facts = facts
+        whole = facts.fixed_batch or batch or facts.default_batch()
+        in_pieces = (
+            facts.fixed_batch is None
+            and batch is None
+            and len(images) > _ROWS
+            and self._may_split(stated, whole, threads or cores())
+        )
+        self._side_by_side = (threads or cores()) if in_pieces else 1
+        self._session_threads = 1 if in_pieces else threads
+        self._pieces = tuple(_pieces(len(images), whole, _ROWS if in_pieces else whole))
+
+    def _may_split(self, stated: ValueGraph, whole: int, threads: int) -> bool:
+        sizes = {
+            min(whole, len(self.images) - start) for start in range(0, len(self.images), whole)
+        }
+
+        def opened(names: Sequence[str]) -> Callable[[int, int], dict[str, Array]]:
+            probe = self._probe(stated, names)
+            return lambda start, end: probe(self.images.select(range(start, end)))[0]
+
+        try:
+            return may_split(stated, opened, batches=sizes, threads=threads)
+        except BadModelError:  # a model that does not take any number of images
+            return False
+
+    def stored(self, graph: ValueGraph) -> set[str]:
+        """The graph's values that are kept."""
+        return {name for name in graph.dependent if graph.digests[name] in self.kept}
+
+    def part(self, graph: ValueGraph, starts: Collection[str], ends: Sequence[str]) -> Part:
+        """`starts` are kept values, perhaps with the graph's input."""
+        kept = {name: self.kept[graph.digests[name]] for name in starts if name != graph.input}
+        model = submodel(graph, {name: values[0].dtype for name, values in kept.items()}, ends)
+        return Part(
+            graph=graph,
+            ends=tuple(dict.fromkeys(ends)),
+            kept=kept,
+            from_images=graph.input in starts,
+            executed=len(model.graph.node),
+            session=session_of(model, "reference", threads=self._session_threads),
+        )
+
+    def run(
+        self,
+        part: Part,
+        keep: Collection[str] = (),
+        *,
+        spare: Collection[str] = (),
+        given: Iterable[Mapping[str, Array]] = repeat({}),
+    ) -> Iterator[PartBatch]:
+        """Batch by batch; the values `keep` are kept when the last was taken, `spare` among them
+        only until others are asked for. `given` are the graph's further inputs, for each batch.
+        """
+        found: dict[str, list[Array]] = {name: [] for name in keep}
+        batches = zip(self._feeds(part), given, strict=False)
+        done = side_by_side(
+            lambda batch: self._values(part.session, part.ends, {**batch[0][0], **batch[1]}),
+            batches,
+            threads=self._side_by_side,
+        )
+        for ((_, rows, count), _), values in done:
+            for name, kept in found.items():
+                # onnxruntime's own array would hold on to all memory of its session.
+                kept.append(values[name].copy())
+            yield PartBatch(values, rows, count)
+        for name, kept in found.items():
+            self.kept.put(part.graph.digests[name], kept, spare=name in spare)
+
+    def _feeds(self, part: Part) -> Iterator[tuple[dict[str, Array], int, int]]:
+        images = input_pieces(self._facts, self.images, self._pieces)
+        for number, (start, end) in enumerate(self._pieces):
+            feeds = {name: batches[number] for name, batches in part.kept.items()}
+            if part.from_images:
+                feeds[part.graph.input], _ = next(images)
+            yield feeds, self._facts.fixed_batch or end - start, end - start
+
+    def sizes(self, graph: ValueGraph, names: Sequence[str]) -> dict[str, Size]:
+        """Of those of these values that can be given out as arrays, from a run of two images."""
+        if not names:
+            return {}
+        few = self.images.select(range(min(2, len(self.images))))
+        values, rows = self._probe(graph, names)(few)
+        return {name: Size(-(-v.nbytes // rows), v.dtype) for name, v in values.items()}
+
+    def _probe(
+        self, graph: ValueGraph, names: Sequence[str]
+    ) -> Callable[[ImageSet], tuple[dict[str, Array], int]]:
+        """What gives, for a few images, those of the values that can be arrays, and their rows."""
+        session = session_of(submodel(graph, {}, names), "reference", threads=1)
+        types = {value.name: value.type for value in session.get_outputs()}
+        asked = [name for name in names if types[name] in _NUMPY_TYPES]
+
+        def probe(few: ImageSet) -> tuple[dict[str, Array], int]:
+            rows, _ = next(input_batches(self._facts, few))
+            return self._values(session, asked, {graph.input: rows}), len(rows)
+
+        return probe
+
+    def _values(
+        self, session: ort.InferenceSession, names: Sequence[str], feeds: Mapping[str, Array]
+    ) -> dict[str, Array]:
+        try:
+            found: list[Array] = session.run(list(names), dict(feeds))
+        except Exception as error:  # onnxruntime's exceptions share no base class of their own
+            name = self._facts.name
+            raise BadModelError(f"{name} failed while running: {reason_of(error)}") from None
+        return dict(zip(names, found, strict=True))
+
+
+def _pieces(images: int, batch: int, most: int) -> Iterator[tuple[int, int]]:
+    """Batch after batch, each in even pieces of at most so many."""
+    for start in range(0, images, batch):
+        size = min(batch, images - start)
+        count = -(-size // most)
+        for piece in range(count):
+            yield start + size * piece // count, start + size * (piece + 1) // count

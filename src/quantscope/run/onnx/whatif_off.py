@@ -1,0 +1,96 @@
+"""Signal and error of activations that an edit left unquantized: what their readers get instead."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from quantscope.model import Network, QuantTensor
+from quantscope.model.pairing.pair import Pairing
+from quantscope.run.onnx.compare.graph import ComparisonGraph, Probe
+from quantscope.run.onnx.compare.merge import FLOAT, QUANTIZED
+
+
+def with_switched_off(
+    compared: ComparisonGraph,
+    base: onnx.ModelProto,
+    edited: onnx.ModelProto,
+    network: Network,
+    pairing: Pairing,
+) -> tuple[ComparisonGraph, frozenset[str]]:
+    """The comparison with a probe for each such activation, and their names."""
+    pairs = {pair.name: pair for pair in pairing.pairs if pair.role == "activation"}
+    made = {name for node in edited.graph.node for name in node.output}
+    tensors = [network.tensor(name) for name in pairs]
+    off = {
+        tensor.name: (tensor, value)
+        for tensor in tensors
+        if made.isdisjoint(tensor.integer_names)
+        and (value := _instead(tensor, base, made)) is not None
+    }
+    if not off:
+        return compared, frozenset()
+    model = onnx.ModelProto()
+    model.CopyFrom(compared.model)
+    _constant(model, "off/layout", [0, 1, -1])
+    _constant(model, "off/axis", [2])
+    probes = []
+    for name, (tensor, value) in off.items():
+        pair = pairs[name]
+        output = _probe(model, name, QUANTIZED + value, FLOAT + pair.float_name)
+        probes.append(
+            Probe(
+                pair=pair,
+                tensor=tensor,
+                output=output,
+                size_output=None,
+                rows=("signal", "error"),
+                leaves=(),
+                no_sources="only the SQNR was asked for",
+            )
+        )
+    unseen = {name: why for name, why in compared.unseen.items() if name not in off}
+    added = replace(compared, model=model, probes=(*compared.probes, *probes), unseen=unseen)
+    return added, frozenset(off)
+
+
+def _instead(tensor: QuantTensor, base: onnx.ModelProto, made: Collection[str]) -> str | None:
+    """What was dequantized, where a ReLU makes it now; else what was quantized."""
+    integers = set(tensor.integer_names)
+    nodes = base.graph.node
+    readers = (n for n in nodes if n.op_type == "DequantizeLinear" and n.input[0] in integers)
+    quantizers = (n for n in nodes if not integers.isdisjoint(n.output))
+    candidates = [*(n.output[0] for n in readers), *(n.input[0] for n in quantizers)]
+    return next((name for name in candidates if name in made), None)
+
+
+def _probe(model: onnx.ModelProto, name: str, value: str, float_value: str) -> str:
+    """Beside a value: [images, (signal, error), 1]."""
+    nodes = model.graph.node
+
+    def add(op_type: str, inputs: list[str], part: str, **attributes: Any) -> str:
+        made = f"off/{name}/{part}"
+        nodes.append(helper.make_node(op_type, inputs, [made], name=made, **attributes))
+        return made
+
+    def laid_out(given: str, part: str) -> str:
+        cast = add("Cast", [given], f"{part}/cast", to=onnx.TensorProto.FLOAT)
+        return add("Reshape", [cast, "off/layout"], part)
+
+    f, q = laid_out(float_value, "float"), laid_out(value, "now")
+    squares = {"signal": (f, f), "error": (add("Sub", [q, f], "difference"),) * 2}
+    sums = [
+        add("ReduceSum", [add("Mul", list(both), f"{row}/squared"), "off/axis"], row, keepdims=1)
+        for row, both in squares.items()
+    ]
+    output = add("Concat", sums, "rows", axis=1)
+    made = helper.make_tensor_value_info(output, onnx.TensorProto.FLOAT, None)
+    model.graph.output.append(made)
+    return output
+
+
+def _constant(model: onnx.ModelProto, name: str, values: list[int]) -> None:
+    model.graph.initializer.append(numpy_helper.from_array(np.array(values, np.int64), name))

@@ -1,0 +1,261 @@
+"""SQNR of every activation before and after edits, running only what they can reach.
+
+The graph is `compare`'s: both networks, and beside each paired activation its signal and its error,
+reduced. Of the quantized half, what the edits leave alone is kept already; of the float half, the
+value that all downstream tensors depend on is kept, at most 64 kB an image.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+import onnx
+
+from quantscope.edit import Applied, Editor
+from quantscope.errors import BadConfigError
+from quantscope.model import load_onnx
+from quantscope.model.pairing.pair import Pairing
+from quantscope.progress import Progress
+from quantscope.run.compare.results import Comparison, TensorComparison, Uncompared
+from quantscope.run.compare.scores import ScoreKeeper
+from quantscope.run.compare.statistics import Accumulator
+from quantscope.run.evaluate import Evaluation
+from quantscope.run.onnx.compare.graph import ComparisonGraph, Probe, build_graph
+from quantscope.run.onnx.compare.merge import FLOAT
+from quantscope.run.onnx.suffix.graph import Digest, ValueGraph, chain_of, frontier, value_graph
+from quantscope.run.onnx.suffix.kept import FLOAT_BYTES_AN_IMAGE
+from quantscope.run.onnx.suffix.opening import executed_graph
+from quantscope.run.onnx.suffix.part import Array, PartBatch, PartRunner
+from quantscope.run.onnx.visible import Visible, carried_over, visible
+from quantscope.run.onnx.whatif_off import with_switched_off
+from quantscope.run.whatif.bench import Way
+from quantscope.run.whatif.downstream import FLOAT_BITS, NOT_QUANTIZED, DownstreamSqnr
+from quantscope.zoo import unknown_float_model
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """Rows by tensor; `digests` say what each was computed from."""
+
+    rows: Mapping[str, TensorComparison]
+    digests: Mapping[str, Digest]
+    unseen: Mapping[str, str]
+    not_finite: Mapping[str, str]
+    float_scores: Sequence[Array]
+
+
+class SqnrReader:
+    """For one set of images. `graph_of` gives what is executed for edits. One thread at a time."""
+
+    def __init__(
+        self,
+        editor: Editor,
+        way: Way,
+        parts: PartRunner,
+        graph_of: Callable[[Applied], ValueGraph],
+        *,
+        gives_probabilities: bool,
+    ) -> None:
+        self._editor, self._way, self._parts, self._graph_of = editor, way, parts, graph_of
+        self._probabilities = gives_probabilities
+        self._before: _Measured | None = None
+
+    def read(
+        self, applied: Applied, base: Evaluation, edited: Evaluation, progress: Progress
+    ) -> DownstreamSqnr:
+        """`base` and `edited` are the two models' evaluations on these images."""
+        if self._before is None:
+            self._before = self._measure(None, None, progress)
+        before = after = self._before
+        if applied.edits:
+            after = self._measure(applied, before, progress)
+        downstream = tuple(
+            name
+            for name, digest in after.digests.items()
+            if before.digests.get(name) != digest and name in after.rows
+        )
+        return DownstreamSqnr(
+            **self._facts(after, edited, before.float_scores),
+            before=Comparison(**self._facts(before, base, before.float_scores)),
+            downstream=downstream,
+        )
+
+    @cached_property
+    def _pairing(self) -> Pairing:
+        pairing = self._editor.pairing
+        if pairing is None or not pairing.outputs:
+            name = self._editor.file.path.name
+            if self._editor.float_path is not None:
+                raise BadConfigError(
+                    f"{self._editor.float_path.name} and {name} have no output in common; "
+                    f"give the float model that {name} was made from"
+                )
+            raise unknown_float_model(self._editor.network)
+        return pairing
+
+    @cached_property
+    def _float(self) -> onnx.ModelProto:
+        assert self._editor.float_path is not None, "there is a pairing"
+        return load_onnx(self._editor.float_path).load_proto()
+
+    def _measure(
+        self, applied: Applied | None, known: _Measured | None, progress: Progress
+    ) -> _Measured:
+        """Of the unedited model without `applied`; what is as in `known` is taken from there."""
+        proto = self._editor.base if applied is None else applied.proto
+        seen = self._visible(applied) if self._way.execution == "runtime" else None
+        names = self._integer_names
+        compared = build_graph(
+            self._float,
+            proto,
+            self._editor.network,
+            self._pairing,
+            detail="sqnr",
+            fed=None if seen is None else [n for n, file in names.items() if file in seen.sights],
+        )
+        off: frozenset[str] = frozenset()
+        if seen is None:
+            compared, off = with_switched_off(
+                compared, self._editor.base, proto, self._editor.network, self._pairing
+            )
+        graph = value_graph(compared.model)
+        digests = {probe.pair.name: graph.digests[probe.output] for probe in compared.probes}
+        if seen is not None:
+            digests = {name: own + seen.digest(names[name]) for name, own in digests.items()}
+        old = {} if known is None else known.digests
+        new = [p for p in compared.probes if old.get(p.pair.name) != digests[p.pair.name]]
+        accumulators = [Accumulator(probe) for probe in new]
+        scores: list[Array] = []
+        ends = [probe.output for probe in new]
+        if known is None:
+            ends.append(compared.float_scores)
+        for batch in self._run(compared, graph, ends, new, seen, progress) if ends else ():
+            for accumulator in accumulators:
+                accumulator.take(batch.values, batch.rows, batch.images)
+            if known is None:
+                # A copy: onnxruntime's own array would hold on to all memory of its session.
+                scores.append(batch.values[compared.float_scores][: batch.images].copy())
+        by_name = {a.probe.pair.name: a for a in accumulators}
+        rows = {name: a.finish() for name, a in by_name.items() if not a.mixed}
+        rows |= {name: replace(rows[name], bits=FLOAT_BITS) for name in off & rows.keys()}
+        not_finite = {name: a.not_finite(self._parts.images) for name, a in by_name.items()}
+        made = {name for node in proto.graph.node for name in node.output}
+        unseen = {} if seen is None else {n: seen.unseen.get(f) for n, f in names.items()}
+        unseen |= compared.unseen
+        unseen |= {name: NOT_QUANTIZED for name, file in names.items() if file not in made}
+        unseen = {name: why for name, why in unseen.items() if name not in off}
+        unseen |= {name: a.mixed for name, a in by_name.items() if a.mixed}
+        if known is not None:
+            same = digests.keys() - by_name.keys()
+            rows |= {name: known.rows[name] for name in same & known.rows.keys()}
+            unseen |= {name: known.unseen[name] for name in same & known.unseen.keys()}
+            not_finite |= {name: known.not_finite[name] for name in same & known.not_finite.keys()}
+        return _Measured(rows, digests, _said(unseen), _said(not_finite), scores)
+
+    def _run(
+        self,
+        compared: ComparisonGraph,
+        graph: ValueGraph,
+        ends: list[str],
+        new: list[Probe],
+        seen: Visible | None,
+        progress: Progress,
+    ) -> Iterator[PartBatch]:
+        stored = self._parts.stored(graph)
+        keep = [] if compared.float_scores in ends else self._float_cut(graph, new, stored)
+        part = self._parts.part(graph, frontier(graph, [*ends, *keep], stored), [*ends, *keep])
+        given: Iterable[Mapping[str, Array]] = repeat({})
+        if seen is not None:
+            given = self._integers(seen, {p.pair.name: compared.fed[p.pair.name] for p in new})
+        done = 0
+        for batch in self._parts.run(part, keep, spare=keep, given=given):
+            yield batch
+            done += batch.images
+            progress("Comparing", done, len(self._parts.images))
+
+    def _float_cut(self, graph: ValueGraph, new: list[Probe], stored: set[str]) -> list[str]:
+        """The float value to keep so that the next edit at this place need not start before it."""
+        needed = [FLOAT + probe.pair.float_name for probe in new]
+        for value in chain_of(graph.proto.graph.node, graph.input, needed):
+            if value in stored or graph.makers[value].op_type in ("Identity", "Cast"):
+                break
+            size = self._parts.sizes(graph, [value]).get(value)
+            total = 0 if size is None else size.bytes_an_image * len(self._parts.images)
+            if size is not None and size.bytes_an_image <= FLOAT_BYTES_AN_IMAGE:
+                return [value] if total <= self._parts.kept.limit else []
+        return []
+
+    def _integers(self, seen: Visible, fed: Mapping[str, str]) -> Iterator[dict[str, Array]]:
+        graph, values = seen.graph, seen.values
+        read = {values[self._integer_names[name]]: given for name, given in fed.items()}
+        ends = list(read)
+        part = self._parts.part(graph, frontier(graph, ends, self._parts.stored(graph)), ends)
+        for batch in self._parts.run(part):
+            yield {given: batch.values[value] for value, given in read.items()}
+
+    @cached_property
+    def _integer_names(self) -> dict[str, str]:
+        """Of each paired activation: the file's name for its integers."""
+        pairs = (pair.name for pair in self._pairing.pairs if pair.role == "activation")
+        return {name: self._editor.network.tensor(name).integer_names[0] for name in pairs}
+
+    def _visible(self, applied: Applied | None) -> Visible:
+        if applied is None:
+            return self._base_visible
+        made = {name for node in applied.proto.graph.node for name in node.output}
+        names = [name for name in self._integer_names.values() if name in made]
+        plain = self._graph_of(applied)
+        return carried_over(self._base_visible, applied.proto, plain, names) or visible(
+            applied.proto, plain, names, int8_kernels=self._way.int8_kernels
+        )
+
+    @cached_property
+    def _base_visible(self) -> Visible:
+        editor, int8_kernels = self._editor, self._way.int8_kernels
+        # What ships of a QOperator model is the file itself.
+        proto = editor.file.load_proto() if editor.lifted else editor.base
+        plain = executed_graph(proto, "runtime", int8_kernels=int8_kernels)
+        names = list(self._integer_names.values())
+        return visible(proto, plain, names, int8_kernels=int8_kernels)
+
+    def _facts(
+        self, measured: _Measured, evaluation: Evaluation, float_scores: Sequence[Array]
+    ) -> dict[str, Any]:
+        pairing = self._pairing
+        scores = ScoreKeeper(
+            self._parts.images,
+            evaluation.execution,
+            model=evaluation.model,
+            probabilities=self._probabilities,
+        )
+        ends = np.cumsum([len(part) for part in float_scores])[:-1]
+        for floats, own in zip(float_scores, np.split(evaluation.scores, ends), strict=True):
+            scores.add(floats, own, len(own), len(own))
+        order = [tensor.name for tensor in self._editor.network.tensors]
+        return {
+            "model": evaluation.model,
+            "digest": evaluation.digest,
+            "float_model": self._editor.float_path.name if self._editor.float_path else "",
+            "float_digest": pairing.float_digest,
+            "execution": evaluation.execution,
+            "data": evaluation.data,
+            "data_digest": evaluation.data_digest,
+            "images": evaluation.images,
+            "tensors": tuple(measured.rows[name] for name in order if name in measured.rows),
+            "unpaired": tuple(Uncompared(u.name, u.role, u.reason) for u in pairing.unpaired),
+            "unseen": tuple(
+                Uncompared(name, "activation", why) for name, why in measured.unseen.items()
+            ),
+            "output": scores.finish(),
+            "not_finite_from": next(
+                (measured.not_finite[n] for n in order if n in measured.not_finite), None
+            ),
+            "provenance": evaluation.provenance,
+        }
+
+
+def _said(reasons: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: why for name, why in reasons.items() if why}

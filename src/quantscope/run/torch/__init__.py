@@ -1,0 +1,1 @@
+"""PyTorch programs executed. Needs the torch extra."""

@@ -1,0 +1,257 @@
+"""A float program and its quantized form, run side by side, and what is measured between them.
+
+The quantized one runs in floats where that gives the same numbers (`quantizers`). Whether it
+does is checked against the programs run as they are.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from threading import local
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quantscope.model.channels import channel_axis
+from quantscope.model.pairing.pair import Pairing, TensorPair
+from quantscope.run.onnx.compare.graph import Detail
+from quantscope.run.onnx.compare.sources import NoSourcesError
+from quantscope.run.torch.probes import Scratch, TorchProbe, stacked
+from quantscope.run.torch.programs import (
+    Program,
+    Values,
+    float_scores,
+    run_nodes,
+)
+from quantscope.run.torch.quantizers import ProgramQuantizer, quantizer_of
+from quantscope.run.torch.schedule import schedule
+from quantscope.run.torch.sources import Leaf, Pieces, Regions, Variants, is_clip, pieces
+from quantscope.run.torch.steps import Batch, step_of
+from quantscope.run.torch.writes import why_unseen
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class BatchResult:
+    """By tensor: names of `rows`, `statistics` [images, rows, channels], `sizes` behind them."""
+
+    float_scores: Array
+    quantized_scores: Array
+    rows: Mapping[str, tuple[str, ...]]
+    statistics: Mapping[str, Array]
+    sizes: Mapping[str, int]
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """A program whose constant parts are computed already."""
+
+    program: Program
+    nodes: "dict[str, Node]" = field(repr=False)
+    constants: Values = field(repr=False)
+
+    @cached_property
+    def output(self) -> str:
+        return self.program.network.outputs[0].name
+
+    @property
+    def regions(self) -> Regions:
+        return Regions(self.nodes, self.constants, self.program.input, self.program.writes.changing)
+
+    def start(self, images: Array) -> Values:
+        own = self.program.writes.touched
+        fixed = {name: value for name, value in self.constants.items() if name not in own}
+        return self.program.start(images) | fixed
+
+
+def _side(program: Program) -> _Side:
+    constants = dict(program.constants)
+    left: dict[str, Node] = {}
+    for node in program.nodes:
+        reads = {each.name for each in node.all_input_nodes}
+        # What may be written into is made anew for each batch.
+        is_fixed = reads <= constants.keys() and not program.writes.touched & {node.name, *reads}
+        if reads and is_fixed:
+            run_nodes([node], constants, model=program.name)
+        else:
+            left[node.name] = node
+    return _Side(program, left, constants)
+
+
+class PairedPrograms:
+    """Both programs and the probes at their paired activations; `run` is for one batch.
+
+    `unquantized` are paired activations that have no quantizer in this program, with the value to
+    look at instead.
+    """
+
+    def __init__(
+        self,
+        floats: Program,
+        quantized: Program,
+        pairing: Pairing,
+        *,
+        detail: Detail,
+        unquantized: Sequence[tuple[TensorPair, ProgramQuantizer]] = (),
+    ) -> None:
+        self.floats, self.quantized, self.detail = _side(floats), _side(quantized), detail
+        self.pairing = pairing
+        self._pairs = {p.name: p for p in pairing.pairs if p.role == "activation"}
+        side, network = self.quantized, quantized.network
+        outputs = [operand.name for operand in network.outputs]
+        self._quantizers = {
+            name: quantizer_of(network.tensor(name), side.nodes, side.constants, outputs)
+            for name in self._pairs
+        }
+        self.probes, self.unseen = self._probes(unquantized)
+        self._actions = schedule(
+            self.floats.nodes,
+            side.nodes,
+            self.probes,
+            {
+                name: quantizer
+                for quantizer in self._quantizers.values()
+                if quantizer.is_plain
+                for name in quantizer.tensor.integer_names
+            },
+            given={quantized.input, *side.constants},
+            keep={("floats", self.floats.output), ("quantized", side.output)},
+        )
+        models = {"floats": floats.name, "quantized": quantized.name, "variants": floats.name}
+        self._steps = [step_of(action, model=models[action.side]) for action in self._actions]
+        # Quicker, each writer is given a copy, which nobody reads under another name.
+        self._as_stated = bool(floats.writes.changing or quantized.writes.changing)
+        self._of_thread = local()
+
+    def _probes(
+        self, unquantized: Sequence[tuple[TensorPair, ProgramQuantizer]]
+    ) -> tuple[list[TorchProbe], dict[str, str]]:
+        quantized = [(pair, self._quantizers[name]) for name, pair in self._pairs.items()]
+        reasons = {p.name: self._unseen(p, q) for p, q in (*quantized, *unquantized)}
+        unseen = {name: why for name, why in reasons.items() if why is not None}
+        leaves: dict[str, Leaf] = {}
+        for pair, quantizer in quantized:
+            if pair.name not in unseen:
+                value, *others = quantizer.dequantized
+                leaf = Leaf(pair.name, value, pair.float_name, pair.reshaped)
+                leaves |= dict.fromkeys((value, *others, *quantizer.tensor.integer_names), leaf)
+        probes = [self._probe(*each, leaves) for each in quantized if each[0].name not in unseen]
+        probes += [self._probe(*each, {}) for each in unquantized if each[0].name not in unseen]
+        return probes, unseen
+
+    def _unseen(self, pair: TensorPair, quantizer: ProgramQuantizer) -> str | None:
+        if not quantizer.dequantized:
+            return "nothing in the program dequantizes it"
+        given = quantizer.dequantized[0] if quantizer.node is None else quantizer.reads
+        for side, value in ((self.floats, pair.float_name), (self.quantized, given)):
+            if value in side.program.writes.changing:
+                return why_unseen(side.program.name)
+        return None
+
+    def _probe(
+        self, pair: TensorPair, quantizer: ProgramQuantizer, leaves: Mapping[str, Leaf]
+    ) -> TorchProbe:
+        found: Pieces | None = None
+        no_sources: str | None = "only the SQNR was asked for"
+        if self.detail == "full":
+            try:
+                found, no_sources = self._pieces(pair, quantizer, leaves), None
+            except NoSourcesError as error:
+                no_sources = str(error)
+        maker = self.floats.nodes.get(pair.float_name)
+        return TorchProbe(
+            pair=pair,
+            quantizer=quantizer,
+            axis=channel_axis(self.quantized.program.network, quantizer.tensor),
+            is_relu=maker is not None and is_clip(maker) and "relu" in maker.name,
+            pieces=found,
+            no_sources=no_sources,
+        )
+
+    def _pieces(
+        self, pair: TensorPair, quantizer: ProgramQuantizer, leaves: Mapping[str, Leaf]
+    ) -> Pieces:
+        if quantizer.dequantized[0] in self.quantized.constants:
+            raise NoSourcesError("it is computed from constants alone")
+        if quantizer.reads is None:
+            raise NoSourcesError("its layer only moves integers about")
+        if not quantizer.tensor.params.is_per_tensor:
+            raise NoSourcesError("it has more than one scale")
+        return pieces(
+            self.floats.regions,
+            self.quantized.regions,
+            float_value=pair.float_name,
+            before_quantizer=quantizer.reads,
+            leaves={name: leaf for name, leaf in leaves.items() if leaf.tensor != pair.name},
+            does_relu=pair.through_relu,
+        )
+
+    def check(self, rows: Array) -> None:
+        """Run as the files state it from now on if the quicker way gives other scores."""
+        found = self.run(rows)
+        for side, scores in (
+            (self.floats, found.float_scores),
+            (self.quantized, found.quantized_scores),
+        ):
+            plain = side.program.classifier.run(rows)
+            if not np.array_equal(plain, scores, equal_nan=True):
+                self._as_stated = True
+
+    def run(self, rows: Array, _: int = 0) -> BatchResult:
+        result = self._run(rows, as_stated=self._as_stated)
+        finite = all(np.isfinite(found).all() for found in result.statistics.values())
+        # In floats a NaN would stay one; as an integer it is some number.
+        return result if finite or self._as_stated else self._run(rows, as_stated=True)
+
+    def _run(self, rows: Array, *, as_stated: bool) -> BatchResult:
+        import torch
+
+        floats, quantized = self.floats.start(rows), self.quantized.start(rows)
+        if not hasattr(self._of_thread, "scratch"):
+            self._of_thread.scratch = Scratch()
+        variants = Variants(floats, quantized, self.floats.program.name)
+        result = Batch(variants, self.detail, self._of_thread.scratch)
+        with torch.inference_mode():
+            if as_stated:
+                _run_as_stated(self.floats, floats)
+                _run_as_stated(self.quantized, quantized)
+                for probe in self.probes:
+                    result.measure(probe)
+            else:
+                for step in self._steps:
+                    step(result)
+            return BatchResult(
+                float_scores=float_scores(floats[self.floats.output], self.floats.program.name),
+                quantized_scores=float_scores(
+                    quantized[self.quantized.output], self.quantized.program.name
+                ),
+                rows={name: tuple(found) for name, found in result.rows.items()},
+                statistics=stacked(result.rows),
+                sizes=result.sizes,
+            )
+
+
+def _run_as_stated(side: _Side, values: Values) -> None:
+    """Leaves each value as it was made, whatever an operator writes into it later."""
+    touched = side.program.writes.touched
+    made = {name: _copied(values[name]) for name in values.keys() & touched}
+
+    def keep(name: str, value: Any) -> None:
+        if name in touched:
+            made[name] = _copied(value)
+
+    run_nodes(list(side.nodes.values()), values, model=side.program.name, watch=keep)
+    output = values[side.output]
+    values |= made
+    values[side.output] = output
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_copied(each) for each in value]
+    return value.clone() if hasattr(value, "clone") else value

@@ -1,0 +1,97 @@
+"""A schedule made ready to run: what does not change from batch to batch is looked up once."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from quantscope.run.onnx.compare.graph import Detail
+from quantscope.run.torch.probes import Measurement, Scratch, TorchProbe
+from quantscope.run.torch.programs import prepared
+from quantscope.run.torch.quantizers import ProgramQuantizer
+from quantscope.run.torch.schedule import Action, Side
+from quantscope.run.torch.sources import Variants
+
+if TYPE_CHECKING:
+    import torch
+    from torch.fx import Node
+
+
+@dataclass
+class Batch:
+    """One batch on its way through both programs, and what was measured of it, by tensor."""
+
+    variants: Variants
+    detail: Detail
+    scratch: Scratch
+    values: dict[Side, dict[Any, Any]] = field(init=False)
+    rows: "dict[str, dict[str, torch.Tensor]]" = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.values = {
+            "floats": self.variants.floats,
+            "quantized": self.variants.quantized,
+            "variants": self.variants.known,
+        }
+
+    def measure(self, probe: TorchProbe) -> None:
+        measured = Measurement(probe, self.variants, self.detail, self.scratch)
+        self.rows[probe.pair.name] = measured.rows()
+        self.sizes[probe.pair.name] = measured.f.numel()
+
+
+Step = Callable[[Batch], None]
+
+
+def step_of(action: Action, *, model: str) -> Step:
+    if action.node is not None:
+        do = _node(action.node, action.side, model, overwrites=action.overwrites)
+    elif action.quantizer is not None:
+        do = _quantizer(action.quantizer, action.on_grid, overwrites=action.overwrites)
+    else:
+        probe = action.probe
+        assert probe is not None
+
+        def do(batch: Batch) -> None:
+            batch.measure(probe)
+
+    if not action.drops:
+        return do
+
+    def and_drop(batch: Batch) -> None:
+        do(batch)
+        for side, key in action.drops:
+            batch.values[side].pop(key, None)
+
+    return and_drop
+
+
+def _node(node: "Node", side: Side, model: str, *, overwrites: bool) -> Step:
+    name = node.name
+    if overwrites:  # a ReLU: no other node does
+        (read,) = node.all_input_nodes
+
+        def relu(batch: Batch) -> None:
+            mine = batch.values[side]
+            mine[name] = mine[read.name].relu_()
+
+        return relu
+    run = prepared(node, model=model, protect=True)
+
+    def do(batch: Batch) -> None:
+        mine = batch.values[side]
+        mine[name] = run(mine.__getitem__)
+
+    return do
+
+
+def _quantizer(quantizer: ProgramQuantizer, on_grid: bool, *, overwrites: bool) -> Step:
+    apply, reads, writes = quantizer.apply, quantizer.reads, quantizer.dequantized
+
+    def do(batch: Batch) -> None:
+        mine = batch.values["quantized"]
+        value = mine[reads] if on_grid else apply(mine[reads], overwrites)
+        for name in writes:
+            mine[name] = value
+
+    return do

@@ -1,0 +1,121 @@
+"""What an edit did, with what it is measured against."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from quantscope.edit import AnyApplied, describe, edit_to_dict
+from quantscope.errors import BadDataError
+from quantscope.model import QuantParams
+from quantscope.run.evaluate import Evaluation, PairedDelta
+from quantscope.run.whatif.kernels import KernelChange
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One image: classes as numbers, -1 where a score is NaN; `scores` are the edited model's."""
+
+    index: int
+    label: int
+    edited_class: int
+    base_class: int
+    float_class: int | None
+    scores: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Effect:
+    """The first answer to a list of edits.
+
+    `against_base` is the edited model minus the unedited one, `against_float` minus the float one,
+    on the same images. `unchanged`: every score of every image is what it was.
+    """
+
+    evaluation: Evaluation
+    against_base: PairedDelta
+    against_float: PairedDelta | None
+    applied: AnyApplied
+    unchanged: bool
+    find_kernels: Callable[[], tuple[KernelChange, ...]] = field(repr=False)
+
+    @cached_property
+    def kernels_changed(self) -> tuple[KernelChange, ...]:
+        """Layers that are executed otherwise than in the unedited model, in runtime execution.
+
+        Found when it is first asked for: in reference execution, onnxruntime's optimizer has to be
+        asked about the edited model first.
+        """
+        return self.find_kernels()
+
+    def predictions(self, indices: Sequence[int]) -> tuple[Prediction, ...]:
+        """Of chosen images, by their index in the full set."""
+        evaluation, base = self.evaluation, self.against_base.second
+        floats = self.against_float.second if self.against_float else None
+        rows = {int(index): row for row, index in enumerate(evaluation.indices)}
+        missing = [index for index in indices if index not in rows]
+        if missing:
+            raise BadDataError(
+                f"Image {missing[0]} is not among the {evaluation.images:,} images that were asked "
+                f"about; ask for the full answer, or for one of: "
+                f"{', '.join(map(str, list(rows)[:5]))}"
+            )
+        return tuple(
+            Prediction(
+                index=index,
+                label=int(evaluation.labels[row]),
+                edited_class=int(evaluation.predictions[row]),
+                base_class=int(base.predictions[row]),
+                float_class=None if floats is None else int(floats.predictions[row]),
+                scores=tuple(map(float, evaluation.scores[row])),
+            )
+            for index, row in ((index, rows[index]) for index in indices)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; scores are left out."""
+        applied = self.applied
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "base_digest": applied.base_digest,
+            "lifted": applied.lifted,
+            "edits": [{**edit_to_dict(edit), "in_words": describe(edit)} for edit in applied.edits],
+            "changes": [
+                {
+                    **asdict(change),
+                    "before": _params(change.before),
+                    "after": _params(change.after),
+                }
+                for change in applied.changes
+            ],
+            "warnings": [asdict(warning) for warning in applied.warnings],
+            "notes": list(applied.notes),
+            "evaluation": self.evaluation.to_dict(),
+            "against_base": _delta(self.against_base),
+            "against_float": None if self.against_float is None else _delta(self.against_float),
+            "kernels_changed": [change._asdict() for change in self.kernels_changed],
+            "unchanged": self.unchanged,
+        }
+
+
+def _delta(delta: PairedDelta) -> dict[str, Any]:
+    return {
+        **delta.to_dict(),
+        "per_class": [asdict(change) for change in delta.per_class],
+        "confusion_change": delta.confusion_change.tolist(),
+    }
+
+
+def _params(params: QuantParams | None) -> dict[str, Any] | None:
+    if params is None:
+        return None
+    return {
+        "scale": np.asarray(params.scale).tolist(),
+        "zero_point": np.asarray(params.zero_point).tolist(),
+        "dtype": str(params.dtype),
+        "axis": params.axis,
+    }

@@ -1,0 +1,78 @@
+"""Which layers an edit takes out of integer execution, or puts into it."""
+
+from dataclasses import replace
+from functools import cached_property
+from typing import NamedTuple
+
+import onnx
+
+from quantscope.edit import Editor
+from quantscope.model import Network, read_onnx
+from quantscope.run.kernels import LayerKernel, kernel_map
+from quantscope.run.onnx.layer_names import named_by_layer
+from quantscope.run.onnx.suffix.graph import ValueGraph
+from quantscope.run.onnx.suffix.opening import executed_graph
+
+
+class KernelChange(NamedTuple):
+    """How a layer is executed in runtime execution, in the unedited and in the edited model."""
+
+    layer: str
+    before: str
+    after: str
+
+
+class KernelWatch:
+    """Knows how the unedited model is executed. Of a QOperator model that is the file itself."""
+
+    def __init__(self, editor: Editor, *, int8_kernels: bool | None) -> None:
+        self._editor, self._int8_kernels = editor, int8_kernels
+
+    def changes(
+        self, edited: onnx.ModelProto, executed: ValueGraph | None = None
+    ) -> tuple[KernelChange, ...]:
+        """`executed` is the edited model's optimized graph, where that is known already."""
+        graph = executed or self._executed(edited)
+        # Same operators on the same types and shapes: no need to ask layer by layer, which is slow.
+        if graph.structure == self._base_structure:
+            return ()
+        after = self._kernels(edited, self._edited_network)
+        return tuple(
+            KernelChange(name, _text(before), _text(after[name]))
+            for name, before in self._base_kernels.items()
+            if name in after and _text(before) != _text(after[name])
+        )
+
+    def _executed(self, proto: onnx.ModelProto) -> ValueGraph:
+        return executed_graph(proto, "runtime", int8_kernels=self._int8_kernels)
+
+    def _kernels(self, proto: onnx.ModelProto, network: Network) -> dict[str, LayerKernel]:
+        named = named_by_layer(proto, network)
+        layers = kernel_map(named, int8_kernels=self._int8_kernels).layers
+        return {layer.name: layer for layer in layers}
+
+    @cached_property
+    def _base(self) -> onnx.ModelProto:
+        return self._editor.file.load_proto()
+
+    @cached_property
+    def _base_structure(self) -> bytes:
+        return self._executed(self._base).structure
+
+    @cached_property
+    def _base_kernels(self) -> dict[str, LayerKernel]:
+        return self._kernels(self._base, self._editor.network)
+
+    @cached_property
+    def _edited_network(self) -> Network:
+        """The names of layers are those of the file; what they make may be called otherwise."""
+        if not self._editor.lifted:
+            return self._editor.network
+        return read_onnx(replace(self._editor.file, hollow=self._editor.base))
+
+
+def _text(layer: LayerKernel) -> str:
+    if layer.executed_as is None:
+        return "merged into another"
+    saturating = ", can saturate" if layer.saturates else ""
+    return f"{layer.kernel} {layer.executed_as}{saturating}"

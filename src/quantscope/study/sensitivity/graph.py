@@ -1,0 +1,132 @@
+"""Many variants of a network in one graph, in which whatever they have in common runs once.
+
+Values are told apart by what they are computed from (`ValueGraph.digests`), not by name. A variant
+adds only the operators behind the place where it differs, so none runs again what its edit cannot
+change, and no activation has to be kept or carried anywhere for that.
+"""
+
+from collections.abc import Mapping
+
+import onnx
+from onnx import helper
+
+from quantscope.run.onnx.suffix.graph import Digest, ValueGraph, read_by
+
+MOST_NODES = 2000
+MOST_BYTES = 1 << 30
+"""Of one graph; the next variant then opens another, which runs the common part once more.
+
+Opening a session takes time with the square of the nodes where a file does not state all shapes.
+"""
+
+INPUT = "shared/input"
+
+
+class SharedGraph:
+    """Variants are added one by one and are not kept; all take the first one's input.
+
+    `outputs` says which value each of them gives; the same one where they compute the same.
+    """
+
+    def __init__(self, first: ValueGraph) -> None:
+        self.outputs: dict[str, str] = {}
+        self._names: dict[Digest, str] = {first.digests[first.input]: INPUT}
+        self._model = onnx.ModelProto()
+        self._model.graph.name = "shared"
+        self._model.functions.extend(first.proto.functions)
+        fed = next(value for value in first.proto.graph.input if value.name == first.input)
+        self._model.graph.input.add().CopyFrom(fed)
+        self._model.graph.input[0].name = INPUT
+        self._functions = _functions(first.proto)
+        self._opsets: dict[str, int] = {}
+
+    def takes(self, graph: ValueGraph) -> bool:
+        """Whether the variant has the same input and operator sets, and there is room for it."""
+        opsets = _opsets(graph.proto)
+        return (
+            graph.digests[graph.input] in self._names
+            and _functions(graph.proto) == self._functions
+            and all(self._opsets.get(domain, v) == v for domain, v in opsets.items())
+            and len(self._model.graph.node) + len(graph.proto.graph.node) <= MOST_NODES
+            and self._model.ByteSize() + graph.proto.ByteSize() <= MOST_BYTES
+        )
+
+    def add(self, variant: str, graph: ValueGraph) -> None:
+        proto, merged = graph.proto, self._model.graph
+        self._opsets |= _opsets(proto)
+        self._model.ir_version = max(self._model.ir_version, proto.ir_version)
+        wanted = {graph.output: None}
+        new: list[onnx.NodeProto] = []
+        for node in reversed(proto.graph.node):
+            if any(name in wanted and self._is_new(graph, name) for name in node.output):
+                new.append(node)
+                wanted.update(dict.fromkeys(name for name in read_by(node) if name))
+        stored = {t.name: t for t in proto.graph.initializer if t.name in wanted}
+        sparse = {t.values.name: t for t in proto.graph.sparse_initializer}
+        for name in wanted:
+            if name in stored and self._is_new(graph, name):
+                merged.initializer.add().CopyFrom(stored[name])
+                merged.initializer[-1].name = self._name(graph, name)
+            elif name in sparse and self._is_new(graph, name):
+                merged.sparse_initializer.add().CopyFrom(sparse[name])
+                merged.sparse_initializer[-1].values.name = self._name(graph, name)
+        known = {value.name: value for value in proto.graph.value_info}
+        for node in reversed(new):
+            if not any(name and self._is_new(graph, name) for name in node.output):
+                continue  # the model itself states it twice
+            copy = merged.node.add()
+            copy.CopyFrom(node)
+            here = {name: self._name(graph, name) for name in (*read_by(node), *node.output, "")}
+            _rename(copy, here)
+            copy.name = f"shared/{len(merged.node)}"
+            for name in (name for name in node.output if name in known):
+                merged.value_info.add().CopyFrom(known[name])
+                merged.value_info[-1].name = here[name]
+        self.outputs[variant] = self._name(graph, graph.output)
+
+    def model(self) -> onnx.ModelProto:
+        """All variants; their distinct outputs in the order in which they came."""
+        del self._model.opset_import[:], self._model.graph.output[:]
+        for domain, version in self._opsets.items():
+            self._model.opset_import.add(domain=domain, version=version)
+        for name in dict.fromkeys(self.outputs.values()):
+            self._model.graph.output.append(helper.make_empty_tensor_value_info(name))
+        return self._model
+
+    def _is_new(self, graph: ValueGraph, name: str) -> bool:
+        return graph.digests[name] not in self._names
+
+    def _name(self, graph: ValueGraph, name: str) -> str:
+        if not name:
+            return ""
+        return self._names.setdefault(graph.digests[name], f"shared/{len(self._names)}")
+
+
+def _rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
+    """Of what the node reads and makes, and of what its subgraphs take from outside."""
+    node.input[:] = [names[name] for name in node.input]
+    node.output[:] = [names[name] for name in node.output]
+    for attribute in node.attribute:
+        for inner in (attribute.g, *attribute.graphs):
+            _rename_inside(inner, names)
+
+
+def _rename_inside(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
+    own = {value.name for value in graph.input} | {t.name for t in graph.initializer}
+    own |= {name for node in graph.node for name in node.output}
+    outside = {name: new for name, new in names.items() if name not in own}
+    for value in graph.output:
+        value.name = outside.get(value.name, value.name)
+    for node in graph.node:
+        node.input[:] = [outside.get(name, name) for name in node.input]
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                _rename_inside(inner, outside)
+
+
+def _opsets(proto: onnx.ModelProto) -> dict[str, int]:
+    return {o.domain if o.domain != "ai.onnx" else "": o.version for o in proto.opset_import}
+
+
+def _functions(proto: onnx.ModelProto) -> list[bytes]:
+    return [function.SerializeToString(deterministic=True) for function in proto.functions]

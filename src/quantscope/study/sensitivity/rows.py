@@ -1,0 +1,119 @@
+"""From the scores of each variant to ranked rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quantscope.data import ImageSet
+from quantscope.run.evaluate import NO_CLASS, Evaluation, PairedDelta
+from quantscope.run.onnx.sessions import Execution
+from quantscope.study.sensitivity.results import Base, RowMode, SensitivityRow
+from quantscope.study.sensitivity.sweep import Scores
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The base with one layer's quantization switched: that of `tensors`."""
+
+    layer: str
+    op_type: str
+    tensors: tuple[str, ...]
+    scores: Scores
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Scores are compared with the float model's for those images where these are finite."""
+
+    images: ImageSet
+    execution: Execution
+    float_scores: Scores
+
+    @cached_property
+    def finite(self) -> NDArray[np.bool_]:
+        """By image."""
+        return np.asarray(np.isfinite(self.float_scores).all(axis=1))
+
+    def base(self, scores: Scores) -> Base:
+        return Base(
+            accuracy=self._evaluation(scores).accuracy,
+            logit_sqnr_db=self._sqnr_db(scores),
+            exact=self._is_exact(scores),
+        )
+
+    def rows(
+        self, mode: RowMode, base: Scores, variants: Sequence[Variant]
+    ) -> tuple[SensitivityRow, ...]:
+        """In the order of the variants."""
+        rows = [self._row(mode, base, variant) for variant in variants]
+        places = sorted(range(len(rows)), key=lambda place: (*_importance(rows[place]), place))
+        ranks = {place: rank for rank, place in enumerate(places, start=1)}
+        return tuple(replace(row, rank=ranks[place]) for place, row in enumerate(rows))
+
+    def _row(self, mode: RowMode, base: Scores, variant: Variant) -> SensitivityRow:
+        now = self._evaluation(variant.scores)
+        paired = PairedDelta(now, self._evaluation(base))
+        sqnr, before = (self._sqnr_db(scores) for scores in (variant.scores, base))
+        return SensitivityRow(
+            layer=variant.layer,
+            op_type=variant.op_type,
+            mode=mode,
+            tensors=variant.tensors,
+            accuracy=now.accuracy,
+            delta=paired.delta,
+            interval_95=paired.interval_95,
+            p_value=paired.p_value,
+            gained=len(paired.gained),
+            lost=len(paired.lost),
+            changed=len(paired.changed),
+            gained_images=tuple(paired.gained.tolist()),
+            lost_images=tuple(paired.lost.tolist()),
+            logit_sqnr_db=sqnr,
+            sqnr_change_db=None if sqnr is None or before is None else sqnr - before,
+            exact=self._is_exact(variant.scores),
+            unchanged=np.array_equal(variant.scores, base, equal_nan=True),
+            rank=0,
+        )
+
+    def _sqnr_db(self, scores: Scores) -> float | None:
+        return sqnr_db(self.float_scores[self.finite], scores[self.finite])
+
+    def _is_exact(self, scores: Scores) -> bool:
+        return np.array_equal(scores[self.finite], self.float_scores[self.finite])
+
+    def _evaluation(self, scores: Scores) -> Evaluation:
+        with_nan = np.isnan(scores).any(axis=1)
+        return Evaluation(
+            model="a variant",
+            digest="",
+            execution=self.execution,
+            data=self.images.name,
+            data_digest=self.images.digest,
+            labels=self.images.labels,
+            predictions=np.where(with_nan, NO_CLASS, scores.argmax(axis=1)),
+            indices=self.images.indices,
+            scores=scores,
+            loss=None,
+            class_names=tuple(str(place) for place in range(scores.shape[1])),
+            provenance={},
+        )
+
+
+def sqnr_db(reference: Scores, scores: Scores) -> float | None:
+    """20 log10(|f| / |f - q|); None where it is no number: no error, no signal, NaN, infinity."""
+    f, q = reference.astype(np.float64), scores.astype(np.float64)
+    if not (np.isfinite(f).all() and np.isfinite(q).all()):
+        return None
+    signal, error = float(np.linalg.norm(f)), float(np.linalg.norm(f - q))
+    return 20 * float(np.log10(signal / error)) if signal and error else None
+
+
+def _importance(row: SensitivityRow) -> tuple[bool, float, float]:
+    """Sorts what matters most first."""
+    sign = -1.0 if row.mode == "disable" else 1.0
+    if row.logit_sqnr_db is None:
+        return not row.exact, sign * np.inf, sign * row.delta
+    return False, sign * row.logit_sqnr_db, sign * row.delta

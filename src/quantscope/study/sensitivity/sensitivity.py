@@ -1,0 +1,256 @@
+"""Which layers the accuracy of a quantized network hangs on: each one's quantization switched.
+
+Off in the quantized network, or on alone in the float one. All variants run in one graph that
+computes once whatever they have in common: see `sensitivity_graph`.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from quantscope.data import ImageSet
+from quantscope.edit import Applied, Edit, Editor, Off, On
+from quantscope.edit.targets import parts_of
+from quantscope.errors import BadConfigError, BadDataError, BadModelError
+from quantscope.model import load_onnx
+from quantscope.model.onnx.file import OnnxFile
+from quantscope.progress import Progress, silent
+from quantscope.run.classifier import Classifier, find_onnx
+from quantscope.run.compare.reading import from_another
+from quantscope.run.evaluate import evaluate
+from quantscope.run.in_order import cores
+from quantscope.run.onnx.classifier import open_onnx
+from quantscope.run.onnx.sessions import Execution
+from quantscope.run.onnx.suffix.graph import ValueGraph, value_graph
+from quantscope.run.onnx.suffix.opening import executed_graph
+from quantscope.study.sensitivity.results import (
+    INPUT_TYPE,
+    Mode,
+    NotSwitched,
+    RowMode,
+    Sensitivity,
+)
+from quantscope.study.sensitivity.rows import Judge, Variant
+from quantscope.study.sensitivity.sweep import Scores, Sweep, fitting_batch
+from quantscope.zoo import recorded_float_digest, unknown_float_model
+
+_FLOAT, _BASE, _LAYER = "float", "base", "layer "
+_EXPECTED_NOTE = "is put back"  # of a ReLU that the quantizer did; nothing that a reader must know
+_LIFTED = "What runs is the QDQ form, whose kernels are not always those of the QOperator file"
+_WHAT = {"disable": "Switching layers off", "enable": "Switching layers on"}
+
+
+def sensitivity(
+    model: str | Path,
+    images: ImageSet,
+    *,
+    float_model: str | Path | None = None,
+    mode: Mode = "disable",
+    execution: Execution = "reference",
+    int8_kernels: bool | None = None,
+    threads: int = 0,
+    batch: int | None = None,
+    progress: Progress = silent,
+) -> Sensitivity:
+    """Switch the quantization of each layer of a quantized ONNX model, and see what it changes.
+
+    A layer's quantization is that of its weight, its bias and its output. What it reads belongs to
+    the layer that makes it, and a model input is a row of its own. A layer that only moves numbers
+    (Flatten, MaxPool) has no quantization of its own, and no row.
+
+    `mode` "disable" switches it off in the quantized network, "enable" on alone, all else off;
+    "both" does one after the other. `execution` is the quantized network's; "runtime" goes with
+    "disable" only. The float model always runs as its file states it; None works for bundled
+    models and for those that say what they were made from. `threads` 0 means all cores.
+    """
+    if len(images) == 0:
+        raise BadDataError(f"{images.name} holds no images; give at least one")
+    if batch is not None and batch < 1:
+        raise BadConfigError(f"A batch holds at least one image, not {batch}")
+    if execution == "runtime" and mode != "disable":
+        raise BadConfigError(
+            f"Mode {mode} has no runtime execution: one quantized layer between float ones runs no "
+            f"integer kernel; use --execution reference, or --mode disable"
+        )
+    editor = _editor(load_onnx(find_onnx(model, "sensitivity")), float_model)
+    float_file = _float_file(editor)
+    classifier = open_onnx(float_file.path, execution="reference", int8_kernels=int8_kernels)
+    _check_images(classifier, images)
+    targets = _targets(editor, progress)
+    if not targets.found:
+        why = next((f": {each.reason}" for each in targets.skipped), "")
+        raise BadModelError(f"No layer of {editor.file.path.name} can be switched{why}")
+    size = batch or fitting_batch(editor.network, len(images), threads or cores())
+    modes: tuple[RowMode, ...] = ("disable", "enable") if mode == "both" else (mode,)
+    swept: dict[RowMode, _Swept] = {}
+    for each in modes:
+        variants = _Variants(editor, targets.found, each, float_file, execution, int8_kernels)
+        sweep = Sweep(images, size, threads, _WHAT[each], progress)
+        swept[each] = _Swept(variants, sweep.scores(variants))
+        _check_finite(swept[each].scores[_FLOAT], float_file.path.name)
+    first = swept[modes[0]]
+    judge = Judge(images, execution, first.scores[_FLOAT])
+    bases = {each: judge.base(part.scores[_BASE]) for each, part in swept.items()}
+    return Sensitivity(
+        model=editor.file.path.name,
+        digest=editor.file.digest,
+        float_model=float_file.path.name,
+        float_digest=float_file.digest,
+        mode=mode,
+        execution=execution,
+        data=images.name,
+        data_digest=images.digest,
+        images=len(images),
+        scores="probabilities" if classifier.gives_probabilities else "logits",
+        float_accuracy=judge.base(judge.float_scores).accuracy,
+        quantized=bases.get("disable"),
+        all_off=bases.get("enable"),
+        rows=tuple(
+            row
+            for each, part in swept.items()
+            for row in judge.rows(each, part.scores[_BASE], part.switched)
+        ),
+        not_switched=targets.skipped,
+        notes=(
+            *_notes(editor, float_file, execution),
+            *_left_out(judge, float_file.path.name),
+            *targets.notes,
+        ),
+        provenance=classifier.provenance,
+    )
+
+
+def _editor(file: OnnxFile, float_model: str | Path | None) -> Editor:
+    if file.format == "float":
+        raise BadModelError(
+            f"{file.path.name} is not quantized, so there is nothing to switch; give the quantized "
+            f"model, and the float one with --float"
+        )
+    return Editor(file, float_model)
+
+
+def _float_file(editor: Editor) -> OnnxFile:
+    if editor.float_path is None or editor.pairing is None:
+        raise unknown_float_model(editor.network)
+    return load_onnx(editor.float_path)
+
+
+def _notes(editor: Editor, float_file: OnnxFile, execution: Execution) -> Iterator[str]:
+    if editor.lifted and execution == "runtime":
+        yield _LIFTED
+    made_from = recorded_float_digest(editor.network)
+    given = float_file.path.name, float_file.digest
+    another = from_another(editor.file.path.name, made_from, *given)
+    if another is not None:
+        yield another
+
+
+def _left_out(judge: Judge, float_model: str) -> Iterator[str]:
+    without = np.flatnonzero(~judge.finite)
+    if without.size:
+        yield (
+            f"{float_model} gives NaN or infinite scores for {without.size:,} of "
+            f"{len(judge.images):,} images, first image {judge.images.indices[without[0]]}; "
+            f"SQNRs are of the others"
+        )
+
+
+def _check_images(classifier: Classifier, images: ImageSet) -> None:
+    """Find out before the long work whether the images fit the model, and their labels too."""
+    ends = [int(images.labels.argmin()), int(images.labels.argmax())]
+    evaluate(classifier, images.select(ends))
+
+
+def _check_finite(scores: Scores, model: str) -> None:
+    if not np.isfinite(scores).all(axis=1).any():
+        raise BadModelError(
+            f"{model} gives NaN or infinite scores for every image, against which nothing can be "
+            f"ranked; quantscope compare says where they start"
+        )
+
+
+@dataclass(frozen=True)
+class _Targets:
+    """Layers and inputs by name and operator, along the network; what cannot be switched."""
+
+    found: tuple[tuple[str, str], ...]
+    skipped: tuple[NotSwitched, ...]
+    notes: tuple[str, ...]
+
+
+def _targets(editor: Editor, progress: Progress) -> _Targets:
+    network = editor.network
+    inputs = [t for t in network.tensors if t.role == "activation" and t.producer is None]
+    candidates = [(tensor.name, INPUT_TYPE, {tensor.name}) for tensor in inputs]
+    for layer in network.layers:
+        own = {tensor.name for tensor in parts_of(network, layer)}
+        candidates.append((layer.name, layer.op_type, own))
+    found: list[tuple[str, str]] = []
+    skipped: list[NotSwitched] = []
+    notes: dict[str, None] = {}
+    taken: set[str] = set()
+    for place, (name, op_type, own) in enumerate(candidates):
+        progress("Finding quantizers", place + 1, len(candidates))
+        if own <= taken:
+            continue  # it has none, or they move numbers that were quantized before
+        try:
+            applied = editor.apply([Off(name)])
+        except BadModelError as error:
+            skipped.append(NotSwitched(name, str(error)))
+            continue
+        taken |= {change.tensor for change in applied.changes}
+        found.append((name, op_type))
+        notes |= dict.fromkeys(n for n in applied.notes if not n.endswith(_EXPECTED_NOTE))
+    return _Targets(tuple(found), tuple(skipped), tuple(notes))
+
+
+@dataclass(frozen=True)
+class _Variants:
+    """The models of one sweep, one at a time, for each is a whole model in memory.
+
+    `tensors` fills up on the way: by layer, those whose quantization is not as in the base.
+    """
+
+    editor: Editor
+    targets: Sequence[tuple[str, str]]
+    mode: RowMode
+    float_file: OnnxFile
+    execution: Execution
+    int8_kernels: bool | None
+    tensors: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[tuple[str, ValueGraph]]:
+        everything = [Off(name) for name, _ in self.targets] if self.mode == "enable" else []
+        base = self.editor.apply(everything)
+        yield _BASE, self._graph(base)
+        yield _FLOAT, value_graph(self.float_file.load_proto())
+        for name, _ in self.targets:
+            switch: Edit = Off(name) if self.mode == "disable" else On(name)
+            applied = self.editor.apply([*everything, switch])
+            differing = _off(applied).keys() ^ _off(base).keys()
+            self.tensors[name] = tuple(n for n in {**_off(base), **_off(applied)} if n in differing)
+            yield _LAYER + name, self._graph(applied)
+
+    def _graph(self, applied: Applied) -> ValueGraph:
+        return executed_graph(applied.proto, self.execution, int8_kernels=self.int8_kernels)
+
+
+@dataclass(frozen=True)
+class _Swept:
+    variants: _Variants
+    scores: dict[str, Scores]
+
+    @property
+    def switched(self) -> list[Variant]:
+        tensors = self.variants.tensors
+        return [
+            Variant(name, op_type, tensors[name], self.scores[_LAYER + name])
+            for name, op_type in self.variants.targets
+        ]
+
+
+def _off(applied: Applied) -> dict[str, None]:
+    """An ordered set of the tensors that are not quantized any more."""
+    return dict.fromkeys(change.tensor for change in applied.changes if change.after is None)

@@ -1,0 +1,96 @@
+"""The scores of many variants of one network, on the same images."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import ceil, prod
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from quantscope.data import ImageSet
+from quantscope.errors import BadModelError
+from quantscope.model import Network
+from quantscope.progress import Progress
+from quantscope.run.batches import input_batches
+from quantscope.run.classifier import Classifier
+from quantscope.run.in_order import cores, in_order
+from quantscope.run.onnx.sessions import reason_of, session_of
+from quantscope.run.onnx.suffix.graph import ValueGraph
+from quantscope.run.onnx.suffix.opening import input_facts
+from quantscope.study.sensitivity.graph import INPUT, SharedGraph
+
+Scores = NDArray[np.floating]
+
+# What the variants have in common should still be near the cores when they read it; measured.
+_ACTIVATION_BYTES_A_BATCH = 2 << 20
+_SMALLEST_BATCH, _LARGEST_BATCH = 4, 256
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """`threads` take a batch each; 0 means all cores."""
+
+    images: ImageSet
+    batch: int
+    threads: int
+    what: str
+    progress: Progress
+
+    def scores(self, variants: Iterable[tuple[str, ValueGraph]]) -> dict[str, Scores]:
+        """One row an image for each variant, bit for bit those of running it alone."""
+        graphs: list[tuple[Classifier, SharedGraph]] = []
+        for name, graph in variants:
+            home = next((shared for _, shared in reversed(graphs) if shared.takes(graph)), None)
+            if home is None:
+                home = SharedGraph(graph)
+                graphs.append((input_facts(graph.proto, "reference", name), home))
+            home.add(name, graph)
+        total, done = len(graphs) * len(self.images), 0
+        found: dict[str, Scores] = {}
+        for facts, shared in graphs:
+            found |= self._run(facts, shared, done, total)
+            done += len(self.images)
+        return found
+
+    def _run(
+        self, facts: Classifier, shared: SharedGraph, done: int, total: int
+    ) -> dict[str, Scores]:
+        # Threads take whole batches: the operators are too short to share one between them.
+        session = session_of(shared.model(), "reference", threads=1)
+        names = list(dict.fromkeys(shared.outputs.values()))
+        parts: list[list[Scores]] = []
+
+        def run(rows: NDArray[Any], count: int) -> list[Scores]:
+            return [_rows(found, len(rows))[:count] for found in _answer(session, names, rows)]
+
+        batches = input_batches(facts, self.images, self.batch)
+        for _, count, scores in in_order(run, batches, threads=self.threads or cores()):
+            parts.append(scores)
+            done += count
+            self.progress(self.what, done, total)
+        joined = dict(zip(names, map(np.concatenate, zip(*parts, strict=True)), strict=True))
+        return {variant: joined[value] for variant, value in shared.outputs.items()}
+
+
+def fitting_batch(network: Network, images: int, threads: int) -> int:
+    """As many images as keep the largest activation small, in batches of about the same size."""
+    shapes = [t.shape for t in network.tensors if t.role == "activation" and t.shape]
+    sizes = [prod(d for d in shape[1:] if isinstance(d, int)) for shape in shapes]
+    fitting = _ACTIVATION_BYTES_A_BATCH // (4 * max(sizes, default=1) or 1)
+    most = int(np.clip(min(fitting, ceil(images / threads)), _SMALLEST_BATCH, _LARGEST_BATCH))
+    return ceil(images / ceil(images / most))
+
+
+def _answer(session: ort.InferenceSession, names: list[str], rows: NDArray[Any]) -> list[Scores]:
+    try:
+        found: list[Scores] = session.run(names, {INPUT: rows})
+    except Exception as error:  # onnxruntime's exceptions share no base class
+        raise BadModelError(f"A variant of the model failed to run: {reason_of(error)}") from None
+    return found
+
+
+def _rows(scores: Scores, images: int) -> Scores:
+    """[N,10,1,1], left by a pooling, as [N,10]."""
+    return scores.reshape(images, -1) if scores.ndim > 2 and len(scores) == images else scores
