@@ -63,9 +63,9 @@ def compare(
     (`run/onnx/compare/session.py`); `execution` is the quantized one's. In runtime execution only
     those inner tensors are shown that can be looked at without changing what runs, and the model's
     outputs come from a session that is not looked into. `detail` "sqnr" gives each activation's
-    SQNR and no more, in a fraction of the time. `threads` 0 means all cores; each takes batches of its own. A
-    PyTorch program (.pt2) has only its reference execution; its float model is a program too, or
-    ResNet8's weights (.safetensors).
+    SQNR and no more, in a fraction of the time. `threads` 0 means all cores; each takes batches of
+    its own. A PyTorch program (.pt2) has only its reference execution; its float model is a program
+    too, or ResNet8's weights (.safetensors).
     """
     if len(images) == 0:
         raise BadDataError(f"{images.name} holds no images; give at least one")
