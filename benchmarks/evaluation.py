@@ -11,8 +11,8 @@ import numpy as np
 import onnxruntime as ort
 
 from quantscope.data import load_sample
+from quantscope.model import bundled_models
 from quantscope.run import evaluate, open_classifier
-from quantscope.zoo import bundled_models
 
 BATCHES = (1, 8, 32, 64, 100, 200, 256, 500)
 ROUNDS = 9

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from quantscope.model import bundled_models
 from quantscope.quantize import PtqConfig, quantize_onnx
-from quantscope.zoo import bundled_models, read_keras, write_onnx
+from quantscope.zoo import read_keras, write_onnx
 
 ROOT = Path(__file__).parent.parent
 KERAS = Path("mlperf-tiny") / "pretrainedResnet.h5"

@@ -20,7 +20,7 @@ def setup():
     import onnxruntime as ort
 
     from quantscope.data import load_sample
-    from quantscope.zoo import bundled_models
+    from quantscope.model import bundled_models
 
     model = onnx.load(bundled_models()["resnet8-int8"])
     sample = load_sample().take(256)

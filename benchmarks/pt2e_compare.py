@@ -76,9 +76,10 @@ def _modules() -> tuple[Any, Any, Any]:
     import torch
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
+    from quantscope.model import bundled_models
     from quantscope.quantize import PtqConfig
     from quantscope.quantize.pt2e_quantizer import PtqQuantizer
-    from quantscope.zoo import build_torch, bundled_models, read_safetensors
+    from quantscope.zoo import build_torch, read_safetensors
 
     module = build_torch(read_safetensors(bundled_models()["resnet8-torch"]))
     exported = _exported(module)

@@ -9,8 +9,8 @@ app = marimo.App(width="medium", app_title="What is in a quantized model")
 def setup():
     import marimo as mo
 
-    from quantscope import bundled_models, read_network
     from quantscope.app import notebook
+    from quantscope.model import bundled_models, read_network
     from quantscope.report import (
         activation_table,
         constant_table,

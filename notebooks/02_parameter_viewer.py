@@ -9,10 +9,9 @@ app = marimo.App(width="medium", app_title="What a scale and a zero-point do")
 def setup():
     import marimo as mo
 
-    from quantscope import bundled_models, read_network
     from quantscope.app import notebook
     from quantscope.arithmetic import dequantize, quantize
-    from quantscope.model import pair
+    from quantscope.model import bundled_models, pair, read_network
     from quantscope.report.figures.histograms import weight_histograms
     from quantscope.report.figures.weights import weights_heatmap
     from quantscope.report.layer_text import channel_table, tensor_facts

@@ -7,8 +7,9 @@ import hypothesis
 import numpy as np
 import pytest
 
+from quantscope.model import bundled_models
 from quantscope.quantize import PtqConfig, quantize_onnx
-from quantscope.zoo import Weights, build_onnx, bundled_models
+from quantscope.zoo import Weights, build_onnx
 from quantscope.zoo.architecture import expected_shapes
 
 # The same cases on every machine, and no clock: a loaded machine is not a failing test.

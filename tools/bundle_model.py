@@ -11,9 +11,10 @@ import argparse
 from pathlib import Path
 
 from quantscope.data import load_full
+from quantscope.model import bundled_models
 from quantscope.quantize import PtqConfig, quantize_onnx
 from quantscope.run import evaluate
-from quantscope.zoo import bundled_models, read_safetensors, write_onnx, write_safetensors
+from quantscope.zoo import read_safetensors, write_onnx, write_safetensors
 
 QUANTIZED = {
     "resnet8-int8": PtqConfig(activations="int8"),

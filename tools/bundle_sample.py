@@ -14,8 +14,8 @@ import quantscope.data
 from quantscope.data.cache import load_full
 from quantscope.data.calibration import balanced_order
 from quantscope.data.cifar10 import SplitName
-from quantscope.data.images import digest_of
 from quantscope.data.sample import sheet_from_images
+from quantscope.data.samples import digest_of
 
 SEED = 2024
 IMAGES = 1000

@@ -16,36 +16,36 @@ __version__ = "0.1.0"
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 if TYPE_CHECKING:
-    from quantscope.data import ImageSet, calibration_set, load
-    from quantscope.edit.editors import apply
+    from quantscope.data import ImageSet, Samples, calibration_set, load
+    from quantscope.edit import apply
     from quantscope.edit.recipe import Recipe
     from quantscope.errors import QuantscopeError
-    from quantscope.model import Network, read_network
+    from quantscope.model import Model, Network, bundled_models, open_model, read_network
     from quantscope.quantize import PtqConfig, quantize_model
     from quantscope.run.capture.capture import capture
     from quantscope.run.compare.compare import compare
     from quantscope.run.compare.results import Comparison
     from quantscope.run.evaluate import Evaluation, evaluate, paired
-    from quantscope.run.gap import kernel_gap
+    from quantscope.run.gap import kernel_gap, kernel_map
     from quantscope.run.integers.trace import trace_value
-    from quantscope.run.kernels import kernel_map
     from quantscope.run.whatif.whatif import WhatIf
     from quantscope.study.sensitivity.results import Sensitivity
     from quantscope.study.sensitivity.sensitivity import sensitivity
-    from quantscope.zoo import bundled_models
 
 _ROOM_OF = {
     "Comparison": "run",
     "Evaluation": "run",
     "ImageSet": "data",
+    "Model": "model",
     "Network": "model",
     "PtqConfig": "quantize",
     "QuantscopeError": "errors",
     "Recipe": "edit",
+    "Samples": "data",
     "Sensitivity": "study.sensitivity.results",
     "WhatIf": "run",
     "apply": "edit",
-    "bundled_models": "zoo",
+    "bundled_models": "model",
     "calibration_set": "data",
     "capture": "run",
     "compare": "run",
@@ -53,6 +53,7 @@ _ROOM_OF = {
     "kernel_gap": "run",
     "kernel_map": "run",
     "load": "data",
+    "open_model": "model",
     "paired": "run",
     "quantize_model": "quantize",
     "read_network": "model",
@@ -64,10 +65,12 @@ __all__ = [
     "Comparison",
     "Evaluation",
     "ImageSet",
+    "Model",
     "Network",
     "PtqConfig",
     "QuantscopeError",
     "Recipe",
+    "Samples",
     "Sensitivity",
     "WhatIf",
     "apply",
@@ -79,6 +82,7 @@ __all__ = [
     "kernel_gap",
     "kernel_map",
     "load",
+    "open_model",
     "paired",
     "quantize_model",
     "read_network",

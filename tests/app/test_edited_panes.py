@@ -10,9 +10,8 @@ from playwright.sync_api import Page, expect
 from quantscope.app.edited import EditedFile
 from quantscope.data import load_sample
 from quantscope.edit import Editor, SetScale, apply
-from quantscope.model.reader import read_network
+from quantscope.model import bundled_models, read_network
 from quantscope.run import Trace, evaluate, trace_value
-from quantscope.zoo import bundled_models
 
 LAYER, SCALE = "stack2.conv1", 0.02
 MUCH_CLIPPED = 0.002

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 from in_process import run
 from quantscope.app.place import TABS
-from quantscope.zoo import bundled_models
+from quantscope.model import bundled_models
 
 OpenPage = Callable[..., Page]
 ATTACK = '<img src=x onerror="window.ran=1"><script>window.ran=1</script>[a](javascript:ran=1)'

@@ -13,10 +13,10 @@ from quantscope.app.panes.header import percent, points
 from quantscope.app.panes.ptq_lab import EXECUTIONS
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError
+from quantscope.model import bundled_models
 from quantscope.quantize import PtqConfig, quantize_onnx
 from quantscope.report.study.figures import accuracy_figure
 from quantscope.run import evaluate, paired
-from quantscope.zoo import bundled_models
 
 
 def test_the_form_makes_a_model_that_can_be_opened(

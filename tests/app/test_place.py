@@ -10,8 +10,7 @@ from playwright.sync_api import Page, expect
 from quantscope.app.opened import open_pair
 from quantscope.app.place import Given, Place, begin_at
 from quantscope.app.selection import Selection, first_selection, select_layer, select_tensor
-from quantscope.model import Network
-from quantscope.zoo import bundled_models
+from quantscope.model import Network, bundled_models
 
 
 @pytest.fixture(scope="module")

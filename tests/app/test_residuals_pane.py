@@ -11,10 +11,9 @@ from quantscope.app.panes.residuals import show, wanted
 from quantscope.app.selection import first_selection
 from quantscope.app.session import Session
 from quantscope.data import load_sample
-from quantscope.model import read_network
+from quantscope.model import bundled_models, read_network
 from quantscope.model.residuals import residuals
 from quantscope.run.compare.compare import compare
-from quantscope.zoo import bundled_models
 
 
 def test_every_sum_has_the_numbers_of_the_library(

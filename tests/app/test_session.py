@@ -20,9 +20,9 @@ from quantscope.app.selection import Selection, first_selection, fitting
 from quantscope.app.session import Session, session_for
 from quantscope.edit import Off
 from quantscope.errors import BadModelError, StoppedError
+from quantscope.model import bundled_models
 from quantscope.report.figures import weight_ranges
 from quantscope.run.compare.compare import compare
-from quantscope.zoo import bundled_models
 
 
 @pytest.fixture(scope="module")

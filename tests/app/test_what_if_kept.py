@@ -87,7 +87,7 @@ def test_a_saved_recipe_gives_the_same_numbers_when_it_is_loaded(
     page.get_by_test_id("recipe-note").fill("negatives pass")
     recipe = saved(page, tmp_path)
     assert (recipe.edits, recipe.note) == (edits, "negatives pass")
-    assert recipe.base_digest == Editor("resnet8-int8").file.digest
+    assert recipe.base_digest == Editor("resnet8-int8").model.digest
     assert recipe.effect is not None
     clear(page)
     page.get_by_test_id("recipe-file").set_input_files(tmp_path / "resnet8-int8-recipe.json")

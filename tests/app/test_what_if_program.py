@@ -70,7 +70,7 @@ def test_a_program_is_edited_as_an_onnx_model_is(
     download.value.save_as(tmp_path / "recipe.json")
     recipe = Recipe.load(tmp_path / "recipe.json")
     assert recipe.edits == (ranged,)
-    assert recipe.base_digest == what_if.editor.file.digest
+    assert recipe.base_digest == what_if.editor.model.digest
     with page.expect_download() as download:
         page.get_by_text("download the edited model").click()
     path = tmp_path / download.value.suggested_filename

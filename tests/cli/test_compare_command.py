@@ -16,9 +16,9 @@ from quantscope.cli import app
 from quantscope.cli.compare import lines
 from quantscope.data import load_sample
 from quantscope.errors import QuantscopeError
+from quantscope.model import Execution
 from quantscope.report.table import wrapped
 from quantscope.run.compare.compare import compare
-from quantscope.run.onnx.sessions import Execution
 
 
 def run(*words: object) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quantscope.zoo import bundled_models
+from quantscope.model import bundled_models
 
 BROKEN = """
 import quantscope.model.reader as reader, {imports}

@@ -11,7 +11,7 @@ import test_cli
 from in_process import refused, run
 from quantscope.data import load_sample
 from quantscope.edit import Editor, Recipe, SetScale, parse_off
-from quantscope.zoo import bundled_models
+from quantscope.model import bundled_models
 
 SCALE = ("--set", "stack2.conv1.out.scale=x3")
 
@@ -84,7 +84,7 @@ def test_a_recipe_replays_to_the_same_bytes(tmp_path: Path) -> None:
 
 def test_another_model_is_refused_unless_told(tmp_path: Path) -> None:
     recipe = tmp_path / "r.json"
-    digest = Editor("resnet8-int8").file.digest
+    digest = Editor("resnet8-int8").model.digest
     edits = (SetScale("stem.out", factor=1.5), parse_off("nowhere"))
     Recipe(base_digest=digest, edits=edits, base_model="resnet8-int8").save(recipe)
     line = refused("whatif", "resnet8-uint8", "--recipe", recipe, "--images", 10)

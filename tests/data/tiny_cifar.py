@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from quantscope.data.cifar10 import CIFAR10, Edition, Split
-from quantscope.data.images import digest_of
+from quantscope.data.samples import digest_of
 
 TRAIN = CIFAR10.train.batches
 

@@ -12,6 +12,7 @@ from onnx import numpy_helper
 from doc_numbers import Executed, Fields, all_fields, execute
 from doc_numbers.executed import EXAMPLE, IMAGES
 from quantscope.data import load_sample
+from quantscope.model import bundled_models
 from quantscope.model.residuals import residuals
 from quantscope.quantize import PtqConfig, quantize_torch
 from quantscope.run import evaluate
@@ -21,7 +22,7 @@ from quantscope.run.integers.compute import compute, operands_of
 from quantscope.run.integers.trace import trace_value
 from quantscope.run.kernels import kernel_map
 from quantscope.run.onnx.sessions import session_of
-from quantscope.zoo import Weights, bundled_models, write_safetensors
+from quantscope.zoo import Weights, write_safetensors
 from render_docs import FIELD, FOLDER, render, templates, used_fields
 
 PAGES = sorted(FOLDER.glob("*.md"))

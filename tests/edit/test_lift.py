@@ -11,8 +11,8 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from quantscope.data import load_sample
-from quantscope.edit import lift_to_qdq
 from quantscope.errors import BadModelError
+from quantscope.model import lift_to_qdq
 from quantscope.run import evaluate
 from quantscope.run.onnx.sessions import session_of
 

@@ -14,8 +14,9 @@ import pytest
 from quantscope.edit import Editor, Off, SetScale
 from quantscope.edit.edits_json import edit_from_dict
 from quantscope.errors import QuantscopeError
+from quantscope.model import bundled_models
 from quantscope.model.provenance import PROVENANCE_KEY
-from quantscope.zoo import bundled_models, known_float_model
+from quantscope.zoo import known_float_model
 
 Array = np.ndarray[Any, Any]
 EDITS = (SetScale("stem.out", 0.3), Off("stack2.conv1"))
@@ -36,7 +37,7 @@ def test_a_saved_model_is_valid_and_runs_in_a_plain_session(
     digest = applied.save(path)
     assert hashlib.sha256(path.read_bytes()).hexdigest() == digest
     onnx.checker.check_model(str(path), full_check=True)
-    base = onnx.load(editor.file.path)
+    base = onnx.load(editor.model.path)
     saved = onnx.load(path)
     assert (saved.ir_version, saved.opset_import) == (base.ir_version, base.opset_import)
     session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])

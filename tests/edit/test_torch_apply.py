@@ -30,11 +30,11 @@ from quantscope.edit import (
     apply,
 )
 from quantscope.errors import BadConfigError, BadModelError, QuantscopeError
+from quantscope.model import bundled_models, read_network
 from quantscope.model.provenance import PROVENANCE_KEY
-from quantscope.model.reader import read_network
 from quantscope.run import evaluate
 from quantscope.run.torch.whatif import open_edited
-from quantscope.zoo import bundled_models, read_safetensors
+from quantscope.zoo import read_safetensors
 
 Array = np.ndarray[Any, Any]
 
@@ -319,7 +319,7 @@ def test_edited_programs_are_saved_whole_and_say_what_was_done(
     network = read_network(tmp_path / "e.pt2")
     assert network.digest == digest
     facts = json.loads(network.metadata[PROVENANCE_KEY])["edited"]
-    assert facts["base_digest"] == editor.file.digest and len(facts["edits"]) == 2
+    assert facts["base_digest"] == editor.model.digest and len(facts["edits"]) == 2
     np.testing.assert_array_equal(
         evaluate(tmp_path / "e.pt2", images_of(PICTURES)).scores, scores(applied)
     )
@@ -332,7 +332,7 @@ def test_edited_programs_are_saved_whole_and_say_what_was_done(
     again = apply(tmp_path / "e.pt2", [SetZeroPoint("x", 7)], float_model=paths[1])
     again.save(tmp_path / "e2.pt2")
     edited = json.loads(read_network(tmp_path / "e2.pt2").metadata[PROVENANCE_KEY])["edited"]
-    assert edited["earlier"]["base_digest"] == editor.file.digest
+    assert edited["earlier"]["base_digest"] == editor.model.digest
 
 
 @pytest.mark.slow

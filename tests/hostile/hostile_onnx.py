@@ -18,7 +18,7 @@ sys.path.append(str(Path(__file__).parents[1] / "model"))
 from mutations import bases, damaged
 from tiny_onnx import constant, model, value
 
-from quantscope.zoo import bundled_models
+from quantscope.model import bundled_models
 
 node = helper.make_node
 F, I8, U8, I32, I64 = np.float32, np.int8, np.uint8, np.int32, np.int64

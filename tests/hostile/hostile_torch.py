@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from hostile_study import alter
 
-from quantscope.zoo import bundled_models
+from quantscope.model import bundled_models
 
 
 def torch_case(seed: int, folder: Path) -> Sequence[object]:

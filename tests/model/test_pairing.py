@@ -20,9 +20,9 @@ from tiny_onnx import constant, model, saved, value, weights
 
 from quantscope.data import load_sample
 from quantscope.errors import BadModelError
-from quantscope.model import read_onnx
+from quantscope.model import bundled_models, read_onnx
 from quantscope.model.pairing.pair import Pairing, pair
-from quantscope.zoo import build_torch, bundled_models, read_safetensors
+from quantscope.zoo import build_torch, read_safetensors
 
 F, U8, I8, I64 = np.float32, np.uint8, np.int8, np.int64
 node = helper.make_node
@@ -436,7 +436,7 @@ def test_bundled_models_pair_completely(images: Any) -> None:
 def test_pytorchs_program_and_export_pair_with_the_float_onnx(tmp_path: Path, images: Any) -> None:
     torch = pytest.importorskip("torch")
     pytest.importorskip("torchao")
-    from quantscope.model.reader import read_network
+    from quantscope.model import read_network
     from quantscope.quantize import PtqConfig, quantize_torch
     from quantscope.quantize.pt2e import quiet_torch
 

@@ -16,8 +16,7 @@ import torch.ao.quantization.fx._decomposed
 from torch_archives import PROGRAM, WEIGHTS, json_change, rewritten, save_small, small
 
 from quantscope.errors import BadModelError, QuantscopeError
-from quantscope.model import read_onnx, residuals
-from quantscope.model.reader import read_network
+from quantscope.model import read_network, read_onnx, residuals
 from quantscope.quantize import PtqConfig
 from quantscope.quantize.pt2e import quantize_torch
 from quantscope.zoo import Weights, build_onnx, write_safetensors

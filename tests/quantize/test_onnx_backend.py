@@ -43,7 +43,7 @@ def constants(path: Path) -> dict[str, NDArray[Any]]:
 
 def as_set(images: NDArray[Any]) -> ImageSet:
     rows = np.arange(len(images))
-    return ImageSet("given.npz", images, rows % 2, rows, ("a", "b"), "as-is")
+    return ImageSet.of_images("given.npz", images, rows % 2, rows, ("a", "b"), "as-is")
 
 
 def small_classifier(

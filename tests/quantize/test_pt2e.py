@@ -246,7 +246,9 @@ def test_unknown_layer_offers_the_closest(weights_file: Path, tmp_path: Path) ->
 
 def test_quantizer_that_saw_one_value_is_named(weights_file: Path, tmp_path: Path) -> None:
     rows = np.arange(8)
-    black = ImageSet("black.npz", np.zeros((8, 3, 32, 32)), rows % 2, rows, ("a", "b"), "as-is")
+    black = ImageSet.of_images(
+        "black.npz", np.zeros((8, 3, 32, 32)), rows % 2, rows, ("a", "b"), "as-is"
+    )
     made = quantize_torch(
         weights_file, tmp_path / "q.pt2", config(calibration_images=8), calibration=black
     )
@@ -258,7 +260,9 @@ def test_quantizer_that_saw_one_value_is_named(weights_file: Path, tmp_path: Pat
 
 def test_bad_inputs_are_one_line_each(weights_file: Path, tmp_path: Path) -> None:
     rows = np.arange(FEW)
-    grey = ImageSet("grey.npz", np.zeros((FEW, 1, 28, 28)), rows % 2, rows, ("a", "b"), "as-is")
+    grey = ImageSet.of_images(
+        "grey.npz", np.zeros((FEW, 1, 28, 28)), rows % 2, rows, ("a", "b"), "as-is"
+    )
     cut = tmp_path / "cut.safetensors"
     cut.write_bytes(weights_file.read_bytes()[:1000])
     output = tmp_path / "q.pt2"

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from quantscope.model import Network, QuantParams, read_onnx
+from quantscope.model import Network, QuantParams, bundled_models, read_onnx
 from quantscope.plain_text import elided, printable
 from quantscope.report.graph.module_tree import module_tree
 from quantscope.report.inspect_json import inspection, layer_inspection, node_inspection
@@ -27,7 +27,6 @@ from quantscope.report.provenance_text import provenance_facts
 from quantscope.report.raw_nodes import raw_lines, read_raw_nodes
 from quantscope.report.table import Column, Fact, TextTable, fact_lines
 from quantscope.report.wording import amount, attributes_text, shape_text
-from quantscope.zoo import bundled_models
 
 
 @pytest.fixture(scope="module")

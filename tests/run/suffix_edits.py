@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from quantscope.data import ImageSet
-from quantscope.run import Execution, classify, open_classifier
+from quantscope.model import Execution
+from quantscope.run import classify, open_classifier
 
 
 def copied(model: onnx.ModelProto) -> onnx.ModelProto:

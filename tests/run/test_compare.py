@@ -22,12 +22,11 @@ from tiny_qdq import TinyQdq, images_of
 
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError, BadDataError, BadModelError, StoppedError
-from quantscope.model import load_onnx, read_onnx
+from quantscope.model import bundled_models, load_onnx, read_onnx
 from quantscope.run import evaluate
 from quantscope.run.capture.capture import capture
 from quantscope.run.compare.compare import compare
 from quantscope.run.compare.results import Comparison
-from quantscope.zoo import bundled_models
 
 Array = np.ndarray[Any, Any]
 

@@ -12,13 +12,11 @@ from tiny_qdq import TinyQdq, images_of
 
 from quantscope.data import load_sample
 from quantscope.edit import Off, apply
-from quantscope.model import load_onnx, pair, read_onnx
+from quantscope.model import Execution, bundled_models, load_onnx, pair, read_onnx
 from quantscope.run import evaluate
 from quantscope.run.compare.compare import compare
 from quantscope.run.onnx.compare.graph import ComparisonGraph, Detail, build_graph
 from quantscope.run.onnx.compare.session import FEWEST_IMAGES, ComparisonSession, _same_sums
-from quantscope.run.onnx.sessions import Execution
-from quantscope.zoo import bundled_models
 
 Array = np.ndarray[Any, Any]
 comparing = import_module("quantscope.run.compare.compare")

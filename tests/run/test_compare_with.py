@@ -207,8 +207,8 @@ def test_progress_says_which_of_the_two(files: tuple[Path, Path]) -> None:
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("torch")
     pytest.importorskip("torchao")
+    from quantscope.model import bundled_models
     from quantscope.quantize import PtqConfig, quantize_torch
-    from quantscope.zoo import bundled_models
 
     path = tmp_path_factory.mktemp("program") / "program.pt2"
     config = PtqConfig(framework="torch", calibration_images=16)

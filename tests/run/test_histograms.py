@@ -17,14 +17,13 @@ from tiny_qdq import TinyQdq, images_of
 from quantscope.arithmetic import QuantParams, dequantize, params_from_range, quantize
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError, BadDataError, BadModelError, StoppedError
-from quantscope.model import load_onnx, pair, read_onnx
+from quantscope.model import find_model, load_onnx, pair, read_onnx
 from quantscope.run import capture
 from quantscope.run.compare.compare import compare
 from quantscope.run.cpu import saturates_8bit_products
 from quantscope.run.histograms.counts import Grid, count_values, edges_between
 from quantscope.run.histograms.histograms import histograms, weight_histogram
 from quantscope.run.histograms.results import Histogram
-from quantscope.zoo import find_model
 
 Array = np.ndarray[Any, Any]
 
@@ -410,8 +409,8 @@ def test_it_can_be_stopped(files: tuple[Path, Path]) -> None:
 def test_counts_of_a_program_are_numpys(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("torchao")
+    from quantscope.model import bundled_models
     from quantscope.quantize import PtqConfig, quantize_torch
-    from quantscope.zoo import bundled_models
 
     path = tmp_path / "program.pt2"
     config = PtqConfig(framework="torch", calibration_images=16)

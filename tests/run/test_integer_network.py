@@ -10,12 +10,11 @@ from tiny_qdq import TinyQdq, images_of
 
 from quantscope.data import load_sample
 from quantscope.errors import BadModelError
-from quantscope.model import read_onnx
+from quantscope.model import bundled_models, read_onnx
 from quantscope.quantize import LayerOverride
 from quantscope.run import evaluate
 from quantscope.run.capture.capture import capture
 from quantscope.run.integers.network import integer_network
-from quantscope.zoo import bundled_models
 
 SAMPLE = load_sample().take(8)
 PIXELS = SAMPLE.images.astype(np.float32)

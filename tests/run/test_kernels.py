@@ -11,10 +11,11 @@ from onnx import numpy_helper
 
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError
+from quantscope.model import bundled_models
 from quantscope.run import KernelMap, evaluate, kernel_gap, kernel_map
 from quantscope.run.cpu import saturates_8bit_products
 from quantscope.run.onnx.sessions import session_options
-from quantscope.zoo import CONVOLUTIONS, bundled_models
+from quantscope.zoo import CONVOLUTIONS
 
 x86_only = pytest.mark.skipif(
     saturates_8bit_products() is not True, reason="needs an x86 CPU with AVX2 and without VNNI"

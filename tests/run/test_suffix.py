@@ -11,9 +11,8 @@ from tiny_qdq import TinyQdq, images_of
 
 from quantscope.data import load_sample
 from quantscope.errors import BadDataError, StoppedError
-from quantscope.run import Execution
+from quantscope.model import Execution, bundled_models
 from quantscope.run.onnx.suffix.runner import SuffixRunner
-from quantscope.zoo import bundled_models
 
 EXECUTIONS: list[tuple[str, Execution, bool | None]] = [
     ("resnet8-int8", "reference", None),

@@ -11,8 +11,8 @@ from suffix_edits import bypassed, nudged, quantized_at, whole_run
 from tiny_qdq import TinyQdq, images_of
 
 from quantscope.data import load_sample
+from quantscope.model import bundled_models
 from quantscope.run.onnx.suffix.runner import SuffixRunner
-from quantscope.zoo import bundled_models
 
 RNG = np.random.default_rng(5)
 TERMS = 600

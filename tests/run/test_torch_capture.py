@@ -14,7 +14,7 @@ from torch_nets import NAMES, FloatNet, QuantizedNet, save
 from quantscope.arithmetic import dequantize
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
-from quantscope.model.reader import read_network
+from quantscope.model import read_network
 from quantscope.run import evaluate
 from quantscope.run.capture.capture import capture
 from quantscope.run.capture.captured import Capture

@@ -24,8 +24,8 @@ from torch_nets import NAMES, FloatNet, QuantizedNet, save
 
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError, BadModelError, StoppedError
+from quantscope.model import bundled_models, read_network
 from quantscope.model.provenance import PROVENANCE_KEY
-from quantscope.model.reader import read_network
 from quantscope.quantize import PtqConfig
 from quantscope.quantize.pt2e import quantize_torch
 from quantscope.run import evaluate
@@ -34,7 +34,7 @@ from quantscope.run.compare.reading import reading
 from quantscope.run.compare.results import Comparison
 from quantscope.run.torch.compare import float_program_of
 from quantscope.run.torch.programs import save_resnet8
-from quantscope.zoo import Weights, bundled_models, write_safetensors
+from quantscope.zoo import Weights, write_safetensors
 
 Array = np.ndarray[Any, Any]
 

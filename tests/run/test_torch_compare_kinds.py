@@ -16,7 +16,7 @@ from torch.nn import functional
 from torch_bodies import SCALES, Net, eager, saved
 from torch_nets import save
 
-from quantscope.model.reader import read_network
+from quantscope.model import read_network
 from quantscope.quantize import PtqConfig
 from quantscope.quantize.pt2e import quiet_torch
 from quantscope.run.capture.capture import capture

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_bodies import PICTURES, Body, Net, assert_is_eager, eager, saved
 
 from quantscope.errors import BadModelError
-from quantscope.model.reader import read_network
+from quantscope.model import read_network
 from quantscope.run.compare.compare import compare
 from quantscope.run.onnx.compare.graph import Detail
 from quantscope.run.torch.compare import compare_paired, fitting_pairing

@@ -16,6 +16,7 @@ from quantscope.data import ImageSet, load_sample
 from quantscope.edit import (
     AppliedProgram,
     Edit,
+    Editor,
     FlipBit,
     Off,
     OffRole,
@@ -23,7 +24,6 @@ from quantscope.edit import (
     SetScale,
     SetZeroPoint,
     apply,
-    open_editor,
 )
 from quantscope.errors import BadConfigError, BadDataError, BadModelError, StoppedError
 from quantscope.run import Comparison, WhatIf, compare, evaluate, paired
@@ -302,11 +302,11 @@ def test_without_a_float_model_there_is_less_to_say(paths: tuple[Path, Path]) ->
 def test_one_door_leads_to_both_kinds(paths: tuple[Path, Path]) -> None:
     applied = apply(paths[0], [Off("x")], float_model=paths[1])
     assert isinstance(applied, AppliedProgram)
-    editor = open_editor(paths[0])
+    editor = Editor(paths[0])
     assert isinstance(editor, ProgramEditor) and editor.suffix == ".pt2"
-    assert open_editor("resnet8-int8").suffix == ".onnx"
+    assert Editor("resnet8-int8").suffix == ".onnx"
     with pytest.raises(BadModelError, match=r"resnet8\.safetensors is not quantized"):
-        open_editor("resnet8-torch")
+        Editor("resnet8-torch")
 
 
 def test_edits_of_another_model_have_no_effect_here(small: WhatIf) -> None:

@@ -23,13 +23,13 @@ from quantscope.edit import (
     SetZeroPoint,
 )
 from quantscope.errors import BadConfigError, BadDataError, BadModelError, StoppedError
-from quantscope.run import Execution, evaluate, paired
+from quantscope.model import Execution, bundled_models
+from quantscope.run import evaluate, paired
 from quantscope.run.compare.compare import compare
 from quantscope.run.onnx.capture import instrumented
 from quantscope.run.onnx.sessions import session_of
 from quantscope.run.whatif.evaluation import stratified
 from quantscope.run.whatif.whatif import Effect, WhatIf
-from quantscope.zoo import bundled_models
 
 IMAGES = load_sample().take(60)
 BATCH = 12
@@ -178,7 +178,9 @@ def test_quick_images_have_the_classes_of_all_and_are_always_the_same() -> None:
     labels = np.repeat([0, 1, 2], [60, 30, 10])
     rng = np.random.default_rng(0)
     rng.shuffle(labels)
-    data = ImageSet("made up", np.zeros((100, 2)), labels, np.arange(100), ("a", "b", "c"), "as-is")
+    data = ImageSet.of_images(
+        "made up", np.zeros((100, 2)), labels, np.arange(100), ("a", "b", "c"), "as-is"
+    )
     few = stratified(data, 20)
     assert few.class_counts() == {"a": 12, "b": 6, "c": 2}
     assert few.indices.tolist() == sorted(stratified(data, 20).indices.tolist())

@@ -71,4 +71,4 @@ def images_of(array: np.ndarray) -> ImageSet:
     """Images that go to the model as they are."""
     count = len(array)
     labels = np.zeros(count, np.int64)
-    return ImageSet("made up", array, labels, np.arange(count), ("one",), "as-is")
+    return ImageSet.of_images("made up", array, labels, np.arange(count), ("one",), "as-is")

@@ -14,7 +14,7 @@ from comparison_nets import sqnr
 from torch import Tensor, nn
 from torch_nets import save
 
-from quantscope.model.reader import read_network
+from quantscope.model import read_network
 from quantscope.run.compare.results import Comparison
 
 Array = np.ndarray[Any, Any]

@@ -14,13 +14,13 @@ from onnx import helper, numpy_helper
 from quantscope.data import ImageSet, load_sample
 from quantscope.edit import Editor, Off, On
 from quantscope.errors import BadConfigError, BadDataError, BadModelError, StoppedError
+from quantscope.model import bundled_models
 from quantscope.progress import Progress, silent
 from quantscope.quantize import LayerOverride, PtqConfig, quantize_onnx
 from quantscope.run import Evaluation, evaluate, paired
 from quantscope.study import sensitivity_graph
 from quantscope.study.sensitivity.results import RowMode, Sensitivity
 from quantscope.study.sensitivity.sensitivity import sensitivity
-from quantscope.zoo import bundled_models
 
 SAMPLE = load_sample().take(12)
 RNG = np.random.default_rng(11)
@@ -31,7 +31,7 @@ def pictures(count: int) -> ImageSet:
     """Made up, with labels that are as good as random."""
     images = RNG.normal(0, 1, (count, *SHAPE)).astype(np.float32)
     labels = RNG.integers(0, 4, count)
-    return ImageSet(
+    return ImageSet.of_images(
         "made up", images, labels, np.arange(100, 100 + count), ("a", "b", "c", "d"), "as-is"
     )
 

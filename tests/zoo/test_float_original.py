@@ -7,11 +7,11 @@ import pytest
 
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError
-from quantscope.model import load_onnx, read_network
+from quantscope.model import bundled_models, load_onnx, read_network
 from quantscope.quantize import PtqConfig, quantize_onnx
 from quantscope.run.compare.compare import compare
 from quantscope.study.sensitivity.sensitivity import sensitivity
-from quantscope.zoo import bundled_models, unknown_float_model
+from quantscope.zoo import unknown_float_model
 
 
 def test_a_float_model_that_is_not_bundled_is_named_by_its_digest(

@@ -12,7 +12,8 @@ import pytest
 
 from quantscope.data import load_sample
 from quantscope.errors import BadModelError
-from quantscope.model import read_onnx
+from quantscope.model import bundled_models, find_model, read_onnx
+from quantscope.model.bundled import float_model_of
 from quantscope.model.provenance import PROVENANCE_KEY
 from quantscope.run import evaluate
 from quantscope.zoo import (
@@ -20,9 +21,6 @@ from quantscope.zoo import (
     Weights,
     build_onnx,
     build_torch,
-    bundled_models,
-    find_model,
-    float_model_of,
     known_float_model,
     read_keras,
     read_safetensors,

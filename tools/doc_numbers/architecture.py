@@ -10,10 +10,9 @@ from doc_numbers.boundary import CENTRE
 from doc_numbers.executed import EXAMPLE, Executed, Step, telling_place
 from doc_numbers.formatting import Fields, percent, place, rows
 from quantscope.arithmetic import fixed_point_multiplier
-from quantscope.model import Layer, Network
+from quantscope.model import Layer, Network, bundled_models
 from quantscope.model.residuals import Residual, residuals
 from quantscope.run.kernels import kernel_map
-from quantscope.zoo import bundled_models
 
 
 def fields(run: Executed) -> Fields:

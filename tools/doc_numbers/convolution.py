@@ -17,8 +17,8 @@ from quantscope.arithmetic import (
     fixed_point_multiplier,
     multiply_by_quantized_multiplier,
 )
+from quantscope.model import bundled_models
 from quantscope.run.integers.trace_terms import Term
-from quantscope.zoo import bundled_models
 
 
 def fields(run: Executed) -> Fields:

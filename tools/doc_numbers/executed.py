@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from quantscope.arithmetic import Saturation, dequantize
 from quantscope.data import load_sample
-from quantscope.model import Network, QuantTensor, read_onnx
+from quantscope.model import Network, QuantTensor, bundled_models, read_onnx
 from quantscope.run.integers.compute import accumulate, multiplier_of, with_bias
 from quantscope.run.integers.layer import IntegerLayer
 from quantscope.run.integers.network import IntegerNetwork, integer_network
 from quantscope.run.integers.trace_terms import Parts, take_apart
-from quantscope.zoo import bundled_models
 
 Array = NDArray[Any]
 

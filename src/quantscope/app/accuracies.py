@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from quantscope.data import ImageSet
+from quantscope.data import Samples
 from quantscope.run import Evaluation, KernelGap, PairedDelta, paired
 
 Of = Literal["float", "reference", "runtime"]
@@ -13,7 +13,7 @@ Of = Literal["float", "reference", "runtime"]
 class Accuracies:
     """The three accuracies on the same images; None where it is not known or there is none."""
 
-    images: ImageSet
+    images: Samples
     float_: Evaluation | None
     reference: Evaluation | None
     runtime: Evaluation | None

@@ -8,14 +8,14 @@ from threading import Lock
 
 import onnx
 
-from quantscope.edit import AnyApplied, Applied, Change, Edit
+from quantscope.edit import Applied, Change, Edit
 from quantscope.model import Network
 
 
 class EditedFile:
     """Written when it is first asked for, and gone with the last who holds it."""
 
-    def __init__(self, applied: AnyApplied, original: Network) -> None:
+    def __init__(self, applied: Applied, original: Network) -> None:
         self._applied, self._original = applied, original
         self._path: Path | None = None
         self._lock = Lock()
@@ -46,9 +46,9 @@ class EditedFile:
             return self._path
 
 
-def _content(applied: AnyApplied, original: Network) -> bytes:
+def _content(applied: Applied, original: Network) -> bytes:
     """With the original's layer names: a QOperator file is edited as QDQ, which has others."""
-    if not (isinstance(applied, Applied) and applied.lifted):
+    if not applied.lifted:
         return applied.to_bytes()
     proto = onnx.ModelProto()
     proto.CopyFrom(applied.proto)

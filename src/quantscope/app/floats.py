@@ -1,42 +1,41 @@
 """Which float model belongs to an opened one: as a network to show, and for PyTorch to compare."""
 
-import hashlib
 import tempfile
 from functools import cache
 from pathlib import Path
 
-from quantscope.edit.torch.floats import known_float_program
-from quantscope.model import Network
-from quantscope.zoo import bundled_models, known_float_model, read_safetensors, write_onnx
+from quantscope.model import Model, bundled_models, find_original, open_model
+from quantscope.model.torch.model import WeightsModel
+from quantscope.zoo import read_safetensors, write_onnx
 
 
-def floats_of(network: Network, given: Path | None) -> tuple[Path | None, Path | None]:
-    """The float model, and for a PT2E program its form as PyTorch has it, None where unknown.
+def floats_of(model: Model, given: Model | None) -> tuple[Model | None, Model | None]:
+    """Give the float model to show, and the one that `model` can be compared with.
 
-    ResNet8's weights (.safetensors) are no network, so they are shown as the ONNX file of them.
+    They differ for PyTorch's programs alone: ResNet8's weights (.safetensors) are no network, so
+    they are shown as the ONNX file of them, and an ONNX file that was given can only be shown.
     """
-    if network.format != "pt2e":
-        return known_float_model(network, given), None
-    if given is None or given.suffix == ".onnx":
-        program = known_float_program(network, None)
-        shown = _as_network(program) if program else known_float_model(network, None)
-        return given or shown, program  # pairing refuses one with other weights
-    program = known_float_program(network, given)
+    if model.framework == "onnx" or model.executions == ("runtime",):
+        found = find_original(model, given)
+        return found, found if model.framework == "onnx" else None
+    if given is None or given.framework == "onnx":
+        program = find_original(model)
+        return given or (_as_network(program) if program else None), program
+    program = find_original(model, given)
     return (_as_network(program) if program else None), program
 
 
-def _as_network(program: Path) -> Path:
-    if program.suffix != ".safetensors":
+def _as_network(program: Model) -> Model:
+    if not isinstance(program, WeightsModel):
         return program
     bundled = bundled_models()
-    if program == bundled["resnet8-torch"]:
-        return bundled["resnet8"]
-    digest = hashlib.sha256(program.read_bytes()).hexdigest()
-    path = Path(_folder().name) / digest[:16] / f"{program.stem}.onnx"
+    if program.path == bundled["resnet8-torch"]:
+        return open_model(bundled["resnet8"])
+    path = Path(_folder().name) / program.digest[:16] / f"{program.path.stem}.onnx"
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
-        write_onnx(read_safetensors(program), path)
-    return path
+        write_onnx(read_safetensors(program.path), path)
+    return open_model(path)
 
 
 @cache

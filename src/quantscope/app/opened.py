@@ -5,12 +5,20 @@ from pathlib import Path
 
 from quantscope.app.floats import floats_of
 from quantscope.app.memo import Shared
-from quantscope.data import ImageSet, load
+from quantscope.data import Samples, load
 from quantscope.errors import BadModelError, QuantscopeError
 from quantscope.files import check_file, is_there
-from quantscope.model import Network, Pairing, pair, read_network
-from quantscope.run.onnx.sessions import Execution
-from quantscope.zoo import bundled_models, find_model, unknown_float_model
+from quantscope.model import (
+    Execution,
+    Model,
+    Network,
+    Pairing,
+    bundled_models,
+    find_model,
+    open_model,
+    pair,
+    unknown_original,
+)
 
 DEFAULT_MODEL = "resnet8-int8"
 
@@ -19,25 +27,34 @@ _pairs, _images = Shared(), Shared()
 
 @dataclass(frozen=True)
 class Opened:
-    """A network and, if it is quantized and it is known, the float one that it was made from.
+    """A model and, if it is quantized and it is known, the float one that it was made from.
 
-    A float model opened alone is `network`, and `is_float`. `no_float` says why a quantized
-    network has no float one beside it.
+    A float model opened alone is `model`, and `is_float`. `no_float` says why a quantized model has
+    no float one beside it. `original` is the float model that is shown, `compared_with` the one in
+    the quantized one's own framework: only those run side by side.
     """
 
-    path: Path
-    network: Network
-    float_path: Path | None
-    float_network: Network | None
+    model: Model
+    original: Model | None
     pairing: Pairing | None
     no_float: str | None
-    float_program: Path | None = None
-    """Of a PT2E program: the float model as PyTorch has it."""
+    compared_with: Model | None = None
 
     @property
-    def compared_with(self) -> Path | None:
-        """The float model in the quantized one's own kind; only those run side by side."""
-        return self.float_program if self.network.format == "pt2e" else self.float_path
+    def path(self) -> Path:
+        return self.model.path
+
+    @property
+    def network(self) -> Network:
+        return self.model.network
+
+    @property
+    def float_path(self) -> Path | None:
+        return None if self.original is None else self.original.path
+
+    @property
+    def float_network(self) -> Network | None:
+        return None if self.original is None else self.original.network
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -59,13 +76,7 @@ class Opened:
     @property
     def executions(self) -> tuple[Execution, ...]:
         """How the quantized network can be run; none for a float model."""
-        if self.is_float:
-            return ()
-        formats: dict[str, tuple[Execution, ...]] = {
-            "pt2e": ("reference",),
-            "torchscript": ("runtime",),
-        }
-        return formats.get(self.network.format, ("reference", "runtime"))
+        return () if self.is_float else self.model.executions
 
 
 def open_pair(model: str | Path, float_model: str | Path | None = None) -> Opened:
@@ -76,7 +87,7 @@ def open_pair(model: str | Path, float_model: str | Path | None = None) -> Opene
     return _pairs.get(key, lambda: _open(path, given))
 
 
-def kept_images(data: str) -> ImageSet | None:
+def kept_images(data: str) -> Samples | None:
     """As every command's --data means it; None for the bundled sample, which is always there."""
     if data == "sample":
         return None
@@ -89,30 +100,29 @@ def short_name(path: Path) -> str:
 
 
 def _open(path: Path, given: Path | None) -> Opened:
-    network = read_network(path)
-    if not network.is_quantized:
+    model = open_model(path)
+    if not model.network.is_quantized:
         if given is not None:
             raise BadModelError(
                 f"{path.name} is a float model; give the quantized one first and the float one "
                 f"as its float model"
             )
-        return Opened(path, network, None, None, None, None)
-    float_path, float_program = floats_of(network, given)
-    if float_path is None:
-        why = unknown_float_model(network, "give that one too, to compare the two")
-        return Opened(path, network, None, None, None, str(why))
-    float_network = read_network(float_path)
-    if float_network.is_quantized:
+        return Opened(model, None, None, None)
+    original, compared_with = floats_of(model, None if given is None else open_model(given))
+    if original is None:
+        why = unknown_original(model, "give that one too, to compare the two")
+        return Opened(model, None, None, str(why))
+    if original.network.is_quantized:
         raise BadModelError(
-            f"{float_path.name} is quantized; give the float model that {path.name} was made from"
+            f"{original.name} is quantized; give the float model that {path.name} was made from"
         )
-    pairing = pair(float_network, network)
+    pairing = pair(original.network, model.network)
     if given is not None and not pairing.outputs:
         raise BadModelError(
-            f"{float_path.name} and {path.name} have no output in common; "
+            f"{original.name} and {path.name} have no output in common; "
             f"give the float model that {path.name} was made from"
         )
-    return Opened(path, network, float_path, float_network, pairing, None, float_program)
+    return Opened(model, original, pairing, None, compared_with)
 
 
 def _existing(model: str | Path) -> Path:

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 from quantscope.app.accuracies import Accuracies, Of
 from quantscope.app.memo import Memo, Shared
 from quantscope.app.opened import Opened
-from quantscope.data import ImageSet, load_full, load_sample
+from quantscope.data import Samples, load_full, load_sample, stratified
 from quantscope.errors import QuantscopeError, StoppedError
-from quantscope.model import QuantTensor
+from quantscope.model import Execution, QuantTensor
 from quantscope.progress import Progress, silent
 from quantscope.run import Evaluation, KernelGap, KernelMap, evaluate
 from quantscope.run.compare.compare import compare
@@ -18,8 +18,6 @@ from quantscope.run.compare.results import Comparison, TensorComparison
 from quantscope.run.gap import gap_between
 from quantscope.run.histograms.histograms import histograms, weight_histogram
 from quantscope.run.histograms.results import Histogram, Histograms
-from quantscope.run.onnx.sessions import Execution
-from quantscope.run.whatif.evaluation import stratified
 from quantscope.run.whatif.whatif import QUICK
 from quantscope.study.sensitivity.results import Sensitivity
 from quantscope.study.sensitivity.sensitivity import sensitivity
@@ -48,7 +46,7 @@ class Session:
     `sample` are the images that are measured unasked: CIFAR-10's unless `images` are given.
     """
 
-    def __init__(self, opened: Opened, images: ImageSet | None = None) -> None:
+    def __init__(self, opened: Opened, images: Samples | None = None) -> None:
         self.opened = opened
         self.given_images = images
         self.sample = load_sample() if images is None else stratified(images, SAMPLE)
@@ -57,8 +55,8 @@ class Session:
         self._core = Memo(_MOST_RESULTS)
         self._results = Memo(_MOST_RESULTS)
         self._pictures = Memo(_MOST_PICTURES)
-        self._sets: dict[int, ImageSet] = {}
-        self._quick: ImageSet | None = None
+        self._sets: dict[int, Samples] = {}
+        self._quick: Samples | None = None
         self._first_gap: KernelGap | None = None
 
     def result(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -81,7 +79,7 @@ class Session:
         return self._pictures.peek(key)
 
     @property
-    def quick(self) -> ImageSet:
+    def quick(self) -> Samples:
         """Those on which edits are answered at once: its numbers are the originals of those."""
         if self._quick is None:
             self._quick = stratified(self.sample, QUICK)
@@ -92,7 +90,7 @@ class Session:
     def accuracies(self) -> Accuracies | None:
         """On the most images for which all are known; while none is complete, what there is."""
         wanted = tuple(of for of in self._runs if of not in self.failures)
-        found: list[tuple[int, int, ImageSet]] = []
+        found: list[tuple[int, int, Samples]] = []
         for images in tuple(self._sets.values()):  # a thread may add to them
             there = sum(self._measured(of, len(images)) is not None for of in wanted)
             found.append((int(there == len(wanted)), len(images) if there else -1, images))
@@ -120,7 +118,7 @@ class Session:
             return None
         return next((row for row in comparison.tensors if row.name == tensor), None)
 
-    def measure(self, images: ImageSet, progress: Progress = silent) -> Iterator[None]:
+    def measure(self, images: Samples, progress: Progress = silent) -> Iterator[None]:
         """Evaluate everything on these images; yields whenever there is something new to show.
 
         What fails is a line in `failures`, and the rest goes on; only being stopped ends it. Images
@@ -139,7 +137,7 @@ class Session:
         for name, step in steps:
             yield from self._attempt(name, count, step, progress)
 
-    def compare(self, images: ImageSet, progress: Progress = silent) -> Iterator[None]:
+    def compare(self, images: Samples, progress: Progress = silent) -> Iterator[None]:
         """Compare tensor by tensor; yields when it is there, or has failed."""
         if self.opened.compared_with is None:
             return
@@ -149,20 +147,20 @@ class Session:
             "comparison",
             count,
             lambda: compare(
-                self.opened.path, images, float_model=self.opened.compared_with, progress=progress
+                self.opened.model, images, float_model=self.opened.compared_with, progress=progress
             ),
             progress,
         )
 
-    def count_values(self, images: ImageSet, progress: Progress = silent) -> Iterator[None]:
+    def count_values(self, images: Samples, progress: Progress = silent) -> Iterator[None]:
         """Histograms of all activations; not of TorchScript archives."""
-        if self.opened.is_float or self.opened.network.format == "torchscript":
+        if self.opened.is_float or "reference" not in self.opened.executions:
             return
         yield from self._attempt(
             "histograms",
             len(images),
             lambda: histograms(
-                self.opened.path,
+                self.opened.model,
                 images,
                 float_model=self.opened.compared_with,
                 progress=_as(_DOING["histograms"], progress),
@@ -170,15 +168,15 @@ class Session:
             progress,
         )
 
-    def switch_layers(self, images: ImageSet, progress: Progress = silent) -> Iterator[None]:
+    def switch_layers(self, images: Samples, progress: Progress = silent) -> Iterator[None]:
         """The sensitivity of every layer: each one's quantization switched off; ONNX files only."""
-        if self.opened.float_path is None or not self._is_onnx:
+        if self.opened.original is None or not self._is_onnx:
             return
         yield from self._attempt(
             "sensitivity",
             len(images),
             lambda: sensitivity(
-                self.opened.path, images, float_model=self.opened.float_path, progress=progress
+                self.opened.model, images, float_model=self.opened.original, progress=progress
             ),
             progress,
         )
@@ -201,7 +199,7 @@ class Session:
         return self.result(key, lambda: weight_histogram(weight, pair, self._no_floats))
 
     @cached_property
-    def full(self) -> ImageSet:
+    def full(self) -> Samples:
         """All images; for CIFAR-10's, an error that says how to get them if they are not here."""
         return load_full("test") if self.given_images is None else self.given_images
 
@@ -231,7 +229,7 @@ class Session:
 
     @property
     def _is_onnx(self) -> bool:
-        return self.opened.network.format not in ("pt2e", "torchscript")
+        return self.opened.model.framework == "onnx"
 
     def _attempt(
         self, name: str, count: int, step: Callable[[], Any], progress: Progress
@@ -254,26 +252,26 @@ class Session:
         found = (self._measured(name, count) for count in counts)
         return next((result for result in found if result is not None), None)
 
-    def _try(self, images: ImageSet) -> bool:
+    def _try(self, images: Samples) -> bool:
         """Whether the model takes these images and knows their labels; raises why not."""
         ends = [int(images.labels.argmin()), int(images.labels.argmax())]
         execution: Execution = next(iter(self.opened.executions), "reference")
-        evaluate(self.opened.path, images.select(ends), execution=execution)
+        evaluate(self.opened.model, images.select(ends), execution=execution)
         return True
 
-    def _evaluation(self, of: Of, images: ImageSet, progress: Progress) -> Evaluation:
+    def _evaluation(self, of: Of, images: Samples, progress: Progress) -> Evaluation:
         opened, told = self.opened, _as(_DOING[of], progress)
         if of != "float":
-            return evaluate(opened.path, images, execution=of, progress=told)
-        path = opened.float_path or opened.path
-        return evaluate(path, images, execution="reference", progress=told)
+            return evaluate(opened.model, images, execution=of, progress=told)
+        model = opened.original or opened.model
+        return evaluate(model, images, execution="reference", progress=told)
 
-    def _gap(self, images: ImageSet) -> KernelGap:
+    def _gap(self, images: Samples) -> KernelGap:
         reference, runtime = (self._measured(of, len(images)) for of in ("reference", "runtime"))
         if reference is None or runtime is None:
             raise QuantscopeError("The kernel gap needs both executions")
         if self._first_gap is None:
-            self._first_gap = gap_between(reference, runtime, self.opened.path, int8_kernels=None)
+            self._first_gap = gap_between(reference, runtime, self.opened.model, int8_kernels=None)
             self.kernels = self._first_gap.kernels
         return replace(self._first_gap, reference=reference, runtime=runtime)
 
@@ -285,7 +283,7 @@ def _as(what: str, progress: Progress) -> Progress:
 _sessions = Shared()
 
 
-def session_for(opened: Opened, images: ImageSet | None = None) -> Session:
+def session_for(opened: Opened, images: Samples | None = None) -> Session:
     """The session of this pair and these images, kept while a page shows it."""
     key = (*opened.key, images.digest if images else "")
     return _sessions.get(key, lambda: Session(opened, images))

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.app.memo import Memo
-from quantscope.data import ImageSet
+from quantscope.data import Samples
 
 _PICTURES = Memo(1024)
 
 
-def thumbnail(images: ImageSet, row: int) -> str:
+def thumbnail(images: Samples, row: int) -> str:
     """A PNG as a data URI; empty where the images are no pictures."""
     one = images.images[row]
     key = (images.name, int(images.indices[row]), zlib.crc32(np.ascontiguousarray(one).data))

@@ -9,7 +9,7 @@ from rich.table import Table
 from quantscope.cli.console import console, emit_json, progress_bar
 
 if TYPE_CHECKING:
-    from quantscope.data import DataInfo, ImageSet
+    from quantscope.data import DataInfo, Samples
 
 app = typer.Typer(help="CIFAR-10: what is there, and getting the full set.", no_args_is_help=True)
 
@@ -80,7 +80,7 @@ def info(
             console.print(f"  {name:<12}{count:>7,}")
 
 
-def _calibration(chosen: "ImageSet", seed: int) -> dict[str, object]:
+def _calibration(chosen: "Samples", seed: int) -> dict[str, object]:
     return {
         "name": chosen.name,
         "images": len(chosen),

@@ -11,8 +11,9 @@ from quantscope.plain_text import many
 from quantscope.progress import Progress
 
 if TYPE_CHECKING:
-    from quantscope.data import ImageSet
-    from quantscope.run import Evaluation, Execution, KernelGap, PairedDelta
+    from quantscope.data import Samples
+    from quantscope.model import Execution
+    from quantscope.run import Evaluation, KernelGap, PairedDelta
 
 
 @careful
@@ -91,26 +92,22 @@ def command(
 
 def _baseline(
     model: str,
-    data: "ImageSet",
+    data: "Samples",
     execution: "Execution",
     int8_kernels: bool | None,
     progress: Progress,
 ) -> "Evaluation":
-    """The second model in the first one's execution, or in the only one that it has."""
-    from quantscope.run import evaluate, open_classifier
-    from quantscope.run.classifier import TORCH_SUFFIXES
-    from quantscope.zoo import find_model
+    """Evaluate the second model in the first one's execution, or in the only one that it has."""
+    from quantscope.model import open_model
+    from quantscope.run import evaluate
 
-    is_torch = find_model(model).suffix in TORCH_SUFFIXES
-    classifier = open_classifier(
-        model,
-        execution=None if is_torch else execution,
-        int8_kernels=None if is_torch else int8_kernels,
-    )
+    opened = open_model(model)
     return evaluate(
-        classifier,
+        opened,
         data,
-        progress=lambda what, done, total: progress(f"{what} {classifier.name}", done, total),
+        execution=execution if execution in opened.executions else None,
+        int8_kernels=int8_kernels if opened.framework == "onnx" else None,
+        progress=lambda what, done, total: progress(f"{what} {opened.name}", done, total),
     )
 
 

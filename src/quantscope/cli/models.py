@@ -9,20 +9,18 @@ if TYPE_CHECKING:
 
 def open_network(model: str) -> "Network":
     """A bundled model's name, or a file."""
-    from quantscope.model.reader import read_network
-    from quantscope.zoo import find_model
+    from quantscope.model import read_network
 
-    return read_network(find_model(model))
+    return read_network(model)
 
 
 def open_raw_nodes(model: str) -> "RawGraph":
     """The nodes of an ONNX file; other formats have none to list."""
     from quantscope.errors import BadConfigError
+    from quantscope.model import open_model
     from quantscope.report.raw_nodes import read_raw_nodes
-    from quantscope.run.classifier import TORCH_SUFFIXES
-    from quantscope.zoo import find_model
 
-    path = find_model(model)
-    if path.suffix in TORCH_SUFFIXES:
-        raise BadConfigError(f"--raw lists the nodes of an ONNX file; {path.name} is not one")
-    return read_raw_nodes(path)
+    opened = open_model(model)
+    if opened.framework != "onnx":
+        raise BadConfigError(f"--raw lists the nodes of an ONNX file; {opened.name} is not one")
+    return read_raw_nodes(opened.as_onnx("--raw"))

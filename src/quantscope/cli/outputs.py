@@ -69,7 +69,7 @@ def _add_force(run: Callable[..., None], signature: inspect.Signature) -> None:
 
 def _files_in(values: Iterable[Any]) -> Iterator[Path]:
     """Find all files that the values of options name, bundled models among them."""
-    from quantscope.zoo import find_model
+    from quantscope.model import find_model
 
     for value in values:
         for one in value if isinstance(value, list) else [value]:

@@ -100,6 +100,7 @@ def command(
     """
     from quantscope.data import load_npz, load_sample
     from quantscope.errors import BadConfigError
+    from quantscope.model import find_model
     from quantscope.quantize import (
         LayerOverride,
         PtqConfig,
@@ -107,7 +108,6 @@ def command(
         quantize_onnx,
         quantize_torch,
     )
-    from quantscope.zoo import find_model
 
     if more and not exclude:
         raise BadConfigError(f"One model is quantized at a time; '{more[0]}' is one too many")

@@ -9,7 +9,7 @@ from quantscope.cli.console import emit_json, messages, progress_bar, show, term
 from quantscope.cli.outputs import Writes, careful
 
 if TYPE_CHECKING:
-    from quantscope.edit import AnyApplied, AnyEditor, Edit, Recipe
+    from quantscope.edit import Applied, Edit, Editor, Recipe
     from quantscope.report.whatif_text import Skipped
 
 
@@ -132,13 +132,13 @@ def command(
     if output is not None:
         written["output"] = {"path": str(output), "sha256": applied.save(output)}
     if save_recipe is not None:
-        file = what_if.editor.file
+        base = what_if.editor.model
         Recipe(
-            base_digest=file.digest,
+            base_digest=base.digest,
             edits=applied.edits,
             note=note,
             effect=effect.to_dict(),
-            base_model=file.path.name,
+            base_model=base.name,
         ).save(save_recipe)
         written["recipe"] = str(save_recipe)
     if as_json:
@@ -185,28 +185,28 @@ def _edits(
 
 
 def _applied(
-    recipe: "Recipe | None", edits: "list[Edit]", editor: "AnyEditor", *, other_model: bool
-) -> "tuple[AnyApplied, Skipped]":
+    recipe: "Recipe | None", edits: "list[Edit]", editor: "Editor", *, other_model: bool
+) -> "tuple[Applied, Skipped]":
     from quantscope.edit import replay
     from quantscope.errors import BadConfigError
 
     if recipe is None:
         return editor.apply(edits), ()
-    if recipe.base_digest != editor.file.digest and not other_model:
+    if recipe.base_digest != editor.model.digest and not other_model:
         wanted = recipe.base_model or recipe.base_digest[:12]
         raise BadConfigError(
-            f"The recipe is for {wanted} ({recipe.base_digest[:12]}), and {editor.file.path.name} "
-            f"is {editor.file.digest[:12]}; give its own model, or add --other-model"
+            f"The recipe is for {wanted} ({recipe.base_digest[:12]}), and {editor.model.name} "
+            f"is {editor.model.digest[:12]}; give its own model, or add --other-model"
         )
     applied, skipped = replay(recipe, editor, other_model_ok=other_model)
     return (editor.apply([*applied.edits, *edits]) if edits else applied), skipped
 
 
-def _check_kind(output: Path | None, editor: "AnyEditor") -> None:
+def _check_kind(output: Path | None, editor: "Editor") -> None:
     from quantscope.errors import BadConfigError
 
     if output is not None and output.suffix != editor.suffix:
         raise BadConfigError(
-            f"Edited, {editor.file.path.name} is a {editor.suffix} file again; {output} has "
+            f"Edited, {editor.model.name} is a {editor.suffix} file again; {output} has "
             f"another suffix"
         )

@@ -9,15 +9,17 @@ from quantscope.data.cache import cache_folder, load_full
 from quantscope.data.calibration import calibration_set
 from quantscope.data.describe import DataInfo, SetInfo, describe
 from quantscope.data.fetch import fetch
-from quantscope.data.images import ImageSet, digest_of
 from quantscope.data.npz import load_npz
 from quantscope.data.sample import load_calibration_pool, load_sample
+from quantscope.data.samples import Samples, digest_of
+from quantscope.data.stratified import stratified
 from quantscope.errors import BadDataError
 from quantscope.files import is_there
 
 __all__ = [
     "DataInfo",
     "ImageSet",
+    "Samples",
     "SetInfo",
     "cache_folder",
     "calibration_set",
@@ -29,10 +31,14 @@ __all__ = [
     "load_full",
     "load_npz",
     "load_sample",
+    "stratified",
 ]
 
+ImageSet = Samples
+"""What `Samples` were called while they were labelled images and nothing else."""
 
-def load(spec: str, *, first: int | None = None) -> ImageSet:
+
+def load(spec: str, *, first: int | None = None) -> Samples:
     """What every command's --data means: "sample", "full" (the test images), or a .npz file.
 
     Of a file, no more than the `first` images are read.

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import platformdirs
 
 from quantscope.data.cifar10 import CIFAR10, CLASS_NAMES, Edition, SplitName
-from quantscope.data.images import ImageSet
 from quantscope.data.npy_members import BAD_HEADER
+from quantscope.data.samples import Samples
 from quantscope.errors import BadDataError, QuantscopeError
 from quantscope.files import TEMPORARY, check_file, is_folder
 
@@ -41,7 +41,7 @@ def cache_folder() -> Path:
 
 def load_full(
     split: SplitName, *, cache: Path | None = None, edition: Edition = CIFAR10
-) -> ImageSet:
+) -> Samples:
     """A split of the full set as a read-only memory map.
 
     Shapes and sizes are checked; the pixels were verified when they were fetched.
@@ -63,7 +63,7 @@ def load_full(
     if labels.shape != (count,) or labels.dtype != np.int64:
         raise _damaged(folder, split, f"its labels are {labels.dtype} {list(labels.shape)}")
     labels.flags.writeable = False
-    return ImageSet(
+    return Samples.of_images(
         name=f"cifar10-{split}",
         images=images.view(np.ndarray),
         labels=labels,
@@ -99,7 +99,7 @@ def verified(cache: Path, edition: Edition) -> bool:
     return True
 
 
-def load_verified(split: SplitName, *, cache: Path, edition: Edition = CIFAR10) -> ImageSet:
+def load_verified(split: SplitName, *, cache: Path, edition: Edition = CIFAR10) -> Samples:
     """`load_full`, every pixel and label of which is as it should be."""
     half = load_full(split, cache=cache, edition=edition)
     if half.digest != edition.split(split).digest:

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from quantscope.data.cache import load_full
-from quantscope.data.images import ImageSet, Labels
 from quantscope.data.sample import load_calibration_pool
+from quantscope.data.samples import Labels, Samples
 from quantscope.errors import BadDataError
 
 
@@ -27,7 +27,7 @@ def balanced_order(labels: npt.NDArray[np.integer[Any]], *, seed: int) -> Labels
     return np.lexsort((keys, turn)).astype(np.int64)
 
 
-def calibration_set(size: int, seed: int = 0) -> ImageSet:
+def calibration_set(size: int, seed: int = 0) -> Samples:
     """A stratified choice of training images; class counts differ by at most one.
 
     Up to the bundled pool's size it comes from the pool, even where the full set is present, so

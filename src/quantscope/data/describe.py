@@ -7,8 +7,8 @@ from typing import Any
 
 from quantscope.data.cache import FOLDER, cache_folder, load_verified
 from quantscope.data.cifar10 import CIFAR10, Edition
-from quantscope.data.images import ImageSet
 from quantscope.data.sample import load_calibration_pool, load_sample
+from quantscope.data.samples import Samples
 from quantscope.errors import BadDataError
 
 
@@ -73,7 +73,7 @@ def describe(*, cache: Path | None = None, edition: Edition = CIFAR10) -> DataIn
     )
 
 
-def _info(images: ImageSet, folder: Path, pattern: str) -> SetInfo:
+def _info(images: Samples, folder: Path, pattern: str) -> SetInfo:
     return SetInfo(
         name=images.name,
         location=str(folder),

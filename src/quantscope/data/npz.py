@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from quantscope.data.images import ImageSet
 from quantscope.data.npy_members import NpyMember, opened_npz
+from quantscope.data.samples import Samples
 from quantscope.errors import BadDataError
 
 _MAX_CLASSES, _LONGEST_NAME = 65_536, 500
 
 
-def load_npz(path: str | Path, *, need_labels: bool = True, first: int | None = None) -> ImageSet:
+def load_npz(path: str | Path, *, need_labels: bool = True, first: int | None = None) -> Samples:
     """`images` [N, ...], fed to the model as they are, and `labels` [N] integers from 0.
 
     Without `need_labels`, for calibration, images that have none are all of class 0. With `first`,
@@ -32,7 +32,7 @@ def load_npz(path: str | Path, *, need_labels: bool = True, first: int | None = 
         labels = _labels(path, arrays.get("labels"), arrays["images"].shape[0])
         names = _names(path, arrays.get("class_names"), max(int(labels.max()) + 1, 1))
         images = arrays["images"].read(first if first and first > 0 else None)
-    return ImageSet(
+    return Samples.of_images(
         name=path.name,
         images=images,
         labels=labels[: len(images)],

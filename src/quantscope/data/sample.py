@@ -9,7 +9,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from quantscope.data.cifar10 import CLASS_NAMES
-from quantscope.data.images import ImageSet
+from quantscope.data.samples import Samples
 
 SHEET_COLUMNS = 25
 
@@ -28,7 +28,7 @@ def images_from_sheet(sheet: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     return np.ascontiguousarray(grid.reshape(-1, 3, 32, 32))
 
 
-def _load(name: str) -> ImageSet:
+def _load(name: str) -> Samples:
     folder = files("quantscope.data") / "bundled"
     facts = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     with (folder / f"{name}.png").open("rb") as stream, Image.open(stream) as picture:
@@ -37,7 +37,7 @@ def _load(name: str) -> ImageSet:
     indices = np.array(facts["indices"], dtype=np.int64)
     for array in (images, labels, indices):
         array.flags.writeable = False  # the loaded set is shared by all callers
-    return ImageSet(
+    return Samples.of_images(
         name=name,
         images=images,
         labels=labels,
@@ -48,12 +48,12 @@ def _load(name: str) -> ImageSet:
 
 
 @cache
-def load_sample() -> ImageSet:
+def load_sample() -> Samples:
     """The 1,000 bundled test images, 100 of each class. Read-only and shared."""
     return _load("cifar10-test-sample")
 
 
 @cache
-def load_calibration_pool() -> ImageSet:
+def load_calibration_pool() -> Samples:
     """The 1,000 bundled training images, 100 of each class. Read-only and shared."""
     return _load("cifar10-train-sample")

@@ -15,7 +15,7 @@ import numpy as np
 
 from quantscope.data.batches import Images, Labels, read_batch, read_label_list, read_picture
 from quantscope.data.cifar10 import Edition, Split
-from quantscope.data.images import digest_of
+from quantscope.data.samples import digest_of
 from quantscope.errors import BadDataError
 from quantscope.files import check_file, is_folder, is_there, read_bytes
 from quantscope.progress import Progress, silent

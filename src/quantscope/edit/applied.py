@@ -3,7 +3,7 @@
 import hashlib
 import json
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -13,11 +13,10 @@ import onnx
 from quantscope import __version__
 from quantscope.edit.edits import Edit
 from quantscope.edit.edits_json import edit_to_dict
-from quantscope.errors import BadModelError
+from quantscope.edit.subject import Written
 from quantscope.files import check_outputs, write_whole
 from quantscope.model import QuantParams
 from quantscope.model.network import Role
-from quantscope.model.onnx.checks import check_model
 from quantscope.model.provenance import PROVENANCE_KEY, recorded_facts
 
 ChangeKind = Literal["edit", "shared", "bias follows"]
@@ -50,12 +49,12 @@ class EditWarning:
 
 @dataclass(frozen=True)
 class Applied:
-    """An edited model. `proto` is QDQ and the caller's to keep, not to change.
+    """An edited model, and what the edits did. `notes` are plain lines.
 
-    `lifted`: the file is QOperator and was stated as QDQ first. `notes` are plain lines.
+    `lifted`: the file is QOperator and was stated as QDQ first.
     """
 
-    proto: onnx.ModelProto = field(repr=False, compare=False)
+    written: Written = field(repr=False, compare=False)
     base_digest: str
     edits: tuple[Edit, ...]
     changes: tuple[Change, ...]
@@ -64,38 +63,42 @@ class Applied:
     lifted: bool
     sources: tuple[Path, ...] = field(repr=False)
 
+    @property
+    def proto(self) -> onnx.ModelProto:
+        """An ONNX model as QDQ: the caller's to keep, not to change."""
+        return self.written.proto
+
     def to_bytes(self) -> bytes:
         """The file's bytes: the same for the same model, edits and versions."""
-        try:
-            return bytes(self.proto.SerializeToString(deterministic=True))
-        except ValueError:  # protobuf's limit
-            raise BadModelError(
-                "The edited model is larger than 2 GB and cannot be one file"
-            ) from None
+        return self.written.to_bytes()
+
+    @cached_property
+    def digest(self) -> str:
+        """The sha256 of the file that it would be."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()
 
     def save(self, path: Path | str) -> str:
         """Write the model whole and give its sha256; never over a model that it was made from."""
         path = Path(path)
         check_outputs([path], reads=self.sources)
-        check_model(path, self.proto)
+        self.written.check(path)
         content = self.to_bytes()
         write_whole(path, content)
         return hashlib.sha256(content).hexdigest()
 
 
-def set_provenance(
-    proto: onnx.ModelProto,
+def state_edits(
+    said: str | None,
     *,
     base_digest: str,
     edits: tuple[Edit, ...],
     lifted: bool,
     float_digest: str | None,
-) -> None:
-    """Say in the model what it was made from; what its metadata said before stays."""
-    entry = next((e for e in proto.metadata_props if e.key == PROVENANCE_KEY), None)
-    said = {PROVENANCE_KEY: entry.value if entry is not None else "{}"}
-    known = recorded_facts(said)
-    facts = {"unreadable": said[PROVENANCE_KEY]} if known is None else known
+) -> str:
+    """Say what a model was made from; what its file `said` of that before is kept in it."""
+    before = "{}" if said is None else said
+    known = recorded_facts({PROVENANCE_KEY: before})
+    facts: dict[str, Any] = {"unreadable": before} if known is None else dict(known)
     made: dict[str, Any] = {
         "base_digest": base_digest,
         "edits": [edit_to_dict(edit) for edit in edits],
@@ -108,10 +111,7 @@ def set_provenance(
     facts["edited"] = made
     if float_digest is not None:
         facts.setdefault("float_model_digest", float_digest)
-    if entry is None:
-        entry = proto.metadata_props.add()
-        entry.key = PROVENANCE_KEY
-    entry.value = json.dumps(facts, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return json.dumps(facts, sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
 @cache

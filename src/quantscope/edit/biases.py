@@ -8,10 +8,10 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from quantscope.edit.floats import FloatValues
 from quantscope.edit.integers import with_edits
-from quantscope.edit.onnx.floats import FloatValues
-from quantscope.edit.onnx.wiring import BiasSite, Wiring
 from quantscope.edit.plan import Plan
+from quantscope.edit.wiring import BiasSite, Wiring
 from quantscope.errors import BadConfigError
 
 Array = NDArray[Any]

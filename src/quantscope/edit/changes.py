@@ -1,6 +1,6 @@
 """What edits did to the tensors of a model, whatever kind of file it is."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,14 +9,12 @@ from numpy.typing import NDArray
 from quantscope.arithmetic.params import QuantParams
 from quantscope.edit.applied import Change, ChangeKind, EditWarning
 from quantscope.edit.biases import BiasOutcome, stored
-from quantscope.edit.onnx.clips import FoldedClip, warnings_for
-from quantscope.edit.onnx.wiring import Wiring
+from quantscope.edit.clips import warnings_for
 from quantscope.edit.outcome import Outcome
 from quantscope.edit.plan import Plan
+from quantscope.edit.subject import Clips
+from quantscope.edit.wiring import Wiring
 from quantscope.errors import BadConfigError
-
-Clips = Mapping[str, tuple[FoldedClip, ...]]
-"""By tensor: the ReLUs and Clips that its quantizer does the work of."""
 
 NOTHING_CHANGED = "The edits leave the model as it is"
 

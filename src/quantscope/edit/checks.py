@@ -4,8 +4,8 @@ import numpy as np
 
 from quantscope.edit.edits import SetChannel, SetInteger
 from quantscope.edit.integers import IntegerEdit
-from quantscope.edit.onnx.wiring import Graph, Wiring
 from quantscope.edit.targets import channel_axis
+from quantscope.edit.wiring import QdqGraph, Wiring
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import Network, QuantTensor
 from quantscope.model.onnx.quantized_values import MOVES_INTEGERS
@@ -52,7 +52,7 @@ def _has_source(wiring: Wiring, name: str) -> bool:
     )
 
 
-def _reads_otherwise(graph: Graph, index: int, tensor: QuantTensor) -> bool:
+def _reads_otherwise(graph: QdqGraph, index: int, tensor: QuantTensor) -> bool:
     _, scale, zero_point = (*graph.node(index).input, "")[:3]
     scales, zeros = graph.array(scale), graph.array(zero_point) if zero_point else None
     params = tensor.params

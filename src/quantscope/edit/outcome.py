@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from quantscope.arithmetic.params import QuantParams
 from quantscope.edit.biases import BiasOutcome, bias_outcomes
+from quantscope.edit.floats import FloatValues
 from quantscope.edit.integers import rounded_anew, with_edits
-from quantscope.edit.onnx.floats import FloatValues
-from quantscope.edit.onnx.wiring import Wiring
 from quantscope.edit.plan import Plan
 from quantscope.edit.targets import channel_axis
+from quantscope.edit.wiring import Wiring
 from quantscope.model import Network, QuantTensor
 
 Array = NDArray[Any]

@@ -8,8 +8,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from quantscope.edit.applied import Applied
 from quantscope.edit.describe import describe
-from quantscope.edit.editors import AnyApplied, AnyEditor
+from quantscope.edit.editor import Editor
 from quantscope.edit.edits import Edit
 from quantscope.edit.edits_json import edit_from_dict, edit_to_dict
 from quantscope.errors import BadConfigError, QuantscopeError
@@ -80,25 +81,25 @@ class Recipe:
 
 
 def replay(
-    recipe: Recipe, editor: AnyEditor, *, other_model_ok: bool = False
-) -> tuple[AnyApplied, tuple[tuple[Edit, str], ...]]:
+    recipe: Recipe, editor: Editor, *, other_model_ok: bool = False
+) -> tuple[Applied, tuple[tuple[Edit, str], ...]]:
     """The recipe's edits on the editor's model, and those that could not be applied, with why.
 
     On the recipe's own model an edit that cannot be applied is an error; on another one, which
     `other_model_ok` allows, it is left out, and only if none can be applied that is an error.
     """
-    file = editor.file
-    if recipe.base_digest == file.digest:
+    model = editor.model
+    if recipe.base_digest == model.digest:
         return editor.apply(recipe.edits), ()
     if not other_model_ok:
         wanted = f"{recipe.base_model} ({recipe.base_digest[:12]})" * bool(recipe.base_model)
         raise BadConfigError(
-            f"The recipe is for {wanted or recipe.base_digest[:12]}, and {file.path.name} is "
-            f"{file.digest[:12]}; give its own model, or allow another one"
+            f"The recipe is for {wanted or recipe.base_digest[:12]}, and {model.name} is "
+            f"{model.digest[:12]}; give its own model, or allow another one"
         )
     applied, skipped = _what_can_be(recipe.edits, editor)
     if skipped and not applied.edits:
-        raise BadConfigError(_nothing_fits(skipped, file.path.name))
+        raise BadConfigError(_nothing_fits(skipped, model.name))
     return applied, skipped
 
 
@@ -113,8 +114,8 @@ def _nothing_fits(skipped: Sequence[tuple[Edit, str]], model: str) -> str:
 
 
 def _what_can_be(
-    edits: Sequence[Edit], editor: AnyEditor
-) -> tuple[AnyApplied, tuple[tuple[Edit, str], ...]]:
+    edits: Sequence[Edit], editor: Editor
+) -> tuple[Applied, tuple[tuple[Edit, str], ...]]:
     applied, skipped = editor.apply([]), []
     for edit in edits:
         try:

@@ -1,19 +1,44 @@
-"""What a network is: model files read into one `Network` of layers and quantized tensors.
+"""What a network is: model files opened once, and read into one `Network` of layers and tensors.
 
 Nothing here executes a model, and nothing here changes one.
+
+- `opened.py` is the door: `open_model` gives a `Model`, whatever kind of file it is.
+- `network.py` has the nouns that all kinds share; `onnx/`, `torch/` and `torchscript/` read them.
+- `pairing/` finds which float tensor each quantized one stands for, `originals.py` which file.
+
+A new kind of file is a folder with a subclass of `Model`, and a line in `open_model`.
 """
 
+from quantscope.model.bundled import bundled_models, find_model
 from quantscope.model.network import Edge, Layer, Network, Operand, QuantParams, QuantTensor
-from quantscope.model.onnx.file import OnnxFile, classifier_input, ends_in_softmax, load_onnx
+from quantscope.model.onnx.file import OnnxFile, load_onnx
+from quantscope.model.onnx.lift import lift_to_qdq
 from quantscope.model.onnx.reader import read_onnx
+from quantscope.model.opened import (
+    Execution,
+    Framework,
+    Model,
+    ModelSource,
+    open_model,
+    read_network,
+)
+from quantscope.model.originals import (
+    find_original,
+    need_original,
+    recorded_digest,
+    unknown_original,
+)
 from quantscope.model.pairing.pair import LayerPair, Pairing, TensorPair, Unpaired, pair
-from quantscope.model.reader import read_network
 from quantscope.model.residuals import Residual, residuals
 
 __all__ = [
     "Edge",
+    "Execution",
+    "Framework",
     "Layer",
     "LayerPair",
+    "Model",
+    "ModelSource",
     "Network",
     "OnnxFile",
     "Operand",
@@ -23,11 +48,17 @@ __all__ = [
     "Residual",
     "TensorPair",
     "Unpaired",
-    "classifier_input",
-    "ends_in_softmax",
+    "bundled_models",
+    "find_model",
+    "find_original",
+    "lift_to_qdq",
     "load_onnx",
+    "need_original",
+    "open_model",
     "pair",
     "read_network",
     "read_onnx",
+    "recorded_digest",
     "residuals",
+    "unknown_original",
 ]

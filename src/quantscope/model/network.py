@@ -27,9 +27,22 @@ __all__ = [
     "Layer",
     "Network",
     "Operand",
+    "Port",
     "QuantParams",
     "QuantTensor",
 ]
+
+
+@dataclass(frozen=True)
+class Port:
+    """One input or output of a model.
+
+    A dimension is a number, the name of one that is open, or None where nothing is known of it.
+    """
+
+    name: str
+    dtype: str
+    shape: Shape | None
 
 
 @dataclass(frozen=True)

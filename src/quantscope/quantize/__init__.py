@@ -5,14 +5,14 @@ PyTorch is needed only for `quantize_torch`.
 
 from pathlib import Path
 
-from quantscope.data import ImageSet
+from quantscope.data import Samples
+from quantscope.model import find_model
 from quantscope.progress import Progress, silent
 from quantscope.quantize.agreement import Agreement, program_agreement
 from quantscope.quantize.config import LayerOverride, PtqConfig
 from quantscope.quantize.onnx_backend import quantize_onnx
 from quantscope.quantize.pt2e import quantize_torch
 from quantscope.quantize.result import Quantized
-from quantscope.zoo import find_model
 
 __all__ = [
     "Agreement",
@@ -31,7 +31,7 @@ def quantize_model(
     output: str | Path,
     config: PtqConfig,
     *,
-    calibration: ImageSet | None = None,
+    calibration: Samples | None = None,
     progress: Progress = silent,
 ) -> Quantized:
     """Quantize a file or a bundled model by its name, with the config's framework.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 
-from quantscope.data import ImageSet
+from quantscope.data import Samples
 from quantscope.model.torch.file import open_pt2
 from quantscope.model.torch.loading import load_program
 
@@ -50,7 +50,7 @@ class Agreement:
         return asdict(self) | {"class_agreement": self.class_agreement}
 
 
-def program_agreement(program: Path, onnx_file: Path, images: ImageSet) -> Agreement:
+def program_agreement(program: Path, onnx_file: Path, images: Samples) -> Agreement:
     """Compare logits."""
     module = load_program(open_pt2(program)).module()
     import torch

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.data import ImageSet, calibration_set
+from quantscope.data import Samples, calibration_set
 from quantscope.data.calibration import balanced_order
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
 from quantscope.model.onnx.file import OnnxFile, TensorSpec, classifier_input, show_shape
@@ -15,7 +15,7 @@ MAX_BATCH = 32
 INPUT_BYTES_A_BATCH = 1 << 19  # every activation of a batch is in memory at once
 
 
-def choose_images(config: PtqConfig, given: ImageSet | None) -> ImageSet:
+def choose_images(config: PtqConfig, given: Samples | None) -> Samples:
     """CIFAR-10 training images, or as many of the given ones, by the config's count and seed."""
     count, seed = config.calibration_images, config.calibration_seed
     if given is None:
@@ -46,7 +46,7 @@ def input_spec(file: OnnxFile) -> TensorSpec:
     return spec
 
 
-def batches(images: ImageSet, spec: TensorSpec, *, model: str) -> Iterator[NDArray[np.generic]]:
+def batches(images: Samples, spec: TensorSpec, *, model: str) -> Iterator[NDArray[np.generic]]:
     """The images in the model's layout and type, a batch at a time; nothing larger is copied."""
     fixed, *shape = spec.shape or ()
     wanted, found = tuple(shape), tuple(images.images.shape[1:])
@@ -75,7 +75,7 @@ def batches(images: ImageSet, spec: TensorSpec, *, model: str) -> Iterator[NDArr
 
 
 def _slices(
-    images: ImageSet, size: int, dtype: np.dtype[np.generic], *, channels_last: bool
+    images: Samples, size: int, dtype: np.dtype[np.generic], *, channels_last: bool
 ) -> Iterator[NDArray[np.generic]]:
     for start in range(0, len(images), size):
         batch = images.images[start : start + size]

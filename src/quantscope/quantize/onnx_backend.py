@@ -14,7 +14,7 @@ from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
 from onnxruntime.quantization.calibrate import save_tensors_data
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
-from quantscope.data import ImageSet
+from quantscope.data import Samples
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.files import check_outputs, write_whole
 from quantscope.model.onnx.file import OnnxFile, load_onnx
@@ -45,7 +45,7 @@ def quantize_onnx(
     output: Path,
     config: PtqConfig,
     *,
-    calibration: ImageSet | None = None,
+    calibration: Samples | None = None,
     threads: int = 0,
     progress: Progress = silent,
 ) -> Quantized:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quantscope.data import ImageSet
+from quantscope.data import Samples
 from quantscope.errors import TORCH_INSTALL, BadConfigError, BadDataError, MissingExtraError
 from quantscope.files import check_outputs, write_whole
 from quantscope.progress import Progress, silent
@@ -42,7 +42,7 @@ def quantize_torch(
     output: Path,
     config: PtqConfig,
     *,
-    calibration: ImageSet | None = None,
+    calibration: Samples | None = None,
     onnx_output: Path | None = None,
     progress: Progress = silent,
 ) -> Quantized:
@@ -166,7 +166,7 @@ def _name_convolutions(graph: "GraphModule") -> None:
         }
 
 
-def _calibrate(observed: "GraphModule", images: ImageSet, progress: Progress) -> None:
+def _calibrate(observed: "GraphModule", images: Samples, progress: Progress) -> None:
     import torch
 
     total = len(images)

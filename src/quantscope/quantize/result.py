@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from quantscope import __version__
-from quantscope.data import ImageSet
+from quantscope.data import Samples
 from quantscope.model.provenance import PROVENANCE_KEY
 from quantscope.quantize.config import PtqConfig
 
@@ -53,7 +53,7 @@ class Quantized:
 
 
 def make_provenance(
-    config: PtqConfig, images: ImageSet, *, float_digest: str, packages: tuple[str, ...]
+    config: PtqConfig, images: Samples, *, float_digest: str, packages: tuple[str, ...]
 ) -> dict[str, Any]:
     """Everything the model follows from. No time and no path: the same inputs say the same."""
     indices = np.ascontiguousarray(images.indices, dtype="<i8")

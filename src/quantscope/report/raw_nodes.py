@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 import onnx_ir as ir
 
+from quantscope.model import ModelSource, open_model
 from quantscope.model.network import Array, AttributeValue
-from quantscope.model.onnx.file import OnnxFile, TensorSpec, load_onnx
-from quantscope.model.onnx.graph import OnnxGraph, input_names, open_graph, output_names
+from quantscope.model.onnx.file import OnnxFile, TensorSpec
+from quantscope.model.onnx.graph import OnnxGraph, input_names, output_names
 from quantscope.model.onnx.layer_parts import attributes_of, subgraph_names
 from quantscope.model.onnx.operators import QDQ_OPS
 from quantscope.model.onnx.qoperator import layout_of
@@ -63,10 +63,10 @@ class RawGraph:
         return self.file.inputs
 
 
-def read_raw_nodes(path: Path | str) -> RawGraph:
-    """The nodes in the file's own order."""
-    file = load_onnx(path)
-    graph = open_graph(file)
+def read_raw_nodes(source: ModelSource) -> RawGraph:
+    """Read the nodes of an ONNX file in the file's own order."""
+    model = open_model(source).as_onnx("a list of nodes")
+    file, graph = model.file, model.graph
     order = {tuple(node.output): index for index, node in enumerate(file.hollow.graph.node)}
     nodes = sorted(graph.nodes, key=lambda node: order.get(output_names(node), len(order)))
     values = {name for node in nodes for name in (*input_names(node), *output_names(node))}

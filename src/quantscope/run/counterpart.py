@@ -2,9 +2,6 @@
 
 from quantscope.errors import BadModelError
 from quantscope.model import Network, QuantTensor
-from quantscope.zoo import known_float_model
-
-__all__ = ["float_tensor_of", "known_float_model"]
 
 
 def float_tensor_of(float_network: Network, layer: str, output: QuantTensor | None) -> str:

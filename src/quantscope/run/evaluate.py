@@ -1,25 +1,20 @@
 """Accuracy, loss, classes and confusion of a model, and two models on the same images."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.data import ImageSet
-from quantscope.errors import BadConfigError, BadDataError, BadModelError
+from quantscope.data import Samples
+from quantscope.errors import BadDataError, BadModelError
+from quantscope.model import Execution, ModelSource
 from quantscope.plain_text import many
 from quantscope.progress import Progress, silent
-from quantscope.run.classifier import (
-    Classifier,
-    check_labels,
-    fitting_input,
-    open_classifier,
-)
-from quantscope.run.onnx.sessions import Execution
+from quantscope.run.intake import check_samples
+from quantscope.run.runnable import Runnable, Scores, open_runnable
 from quantscope.run.statistics import Agreement, delta_interval, mcnemar_exact, wilson_interval
 
 SMALLEST_PROBABILITY = 1e-7
@@ -242,8 +237,8 @@ def paired(first: Evaluation, second: Evaluation) -> PairedDelta:
 
 
 def evaluate(
-    model: str | Path | Classifier,
-    data: ImageSet,
+    model: ModelSource | Runnable,
+    data: Samples,
     *,
     execution: Execution | None = None,
     batch: int | None = None,
@@ -251,70 +246,94 @@ def evaluate(
     threads: int = 0,
     progress: Progress = silent,
 ) -> Evaluation:
-    """Classify every image of `data`. Memory does not grow with their number but for the scores."""
-    if isinstance(model, Classifier):
-        classifier = model
-    else:
-        classifier = open_classifier(
-            model, execution=execution, int8_kernels=int8_kernels, threads=threads
-        )
-    if len(data) == 0:
-        raise BadDataError(f"{data.name} holds no images; give at least one")
-    scores = classify(classifier, data, batch=batch, progress=progress)
+    """Classify every sample of `data`. Memory does not grow with their number but for the scores.
+
+    `execution` None means runtime where a model has it. A `Runnable` is run as it was opened.
+    """
+    runnable = (
+        model
+        if isinstance(model, Runnable)
+        else open_runnable(model, execution=execution, int8_kernels=int8_kernels, threads=threads)
+    )
+    check_samples(data)
+    return evaluate_scores(classify(runnable, data, batch=batch, progress=progress), data, runnable)
+
+
+def evaluate_scores(
+    scores: Scores, data: Samples, runnable: Runnable, *, name: str = "", digest: str = ""
+) -> Evaluation:
+    """Judge scores that `runnable` gave, or a model made from it with a name and digest of its own.
+
+    `scores` has one row for each sample.
+    """
+    name = name or runnable.name
+    check_labels(data, scores.shape[1], name)
+    judged = judge_scores(scores, data, model=name, execution=runnable.execution)
+    return replace(
+        judged,
+        digest=digest or runnable.digest,
+        loss=_cross_entropy(scores, data.labels, probabilities=runnable.gives_probabilities),
+        provenance=runnable.provenance,
+    )
+
+
+def judge_scores(scores: Scores, data: Samples, *, model: str, execution: Execution) -> Evaluation:
+    """Take each row's largest score for its class; nothing is said of loss and provenance."""
     classes = scores.shape[1]
-    check_labels(data, classes, classifier.name)
     with_nan = np.isnan(scores).any(axis=1)
     names = data.class_names if len(data.class_names) == classes else ()
     return Evaluation(
-        model=classifier.name,
-        digest=classifier.digest,
-        execution=classifier.execution,
+        model=model,
+        digest="",
+        execution=execution,
         data=data.name,
         data_digest=data.digest,
         labels=data.labels,
         predictions=np.where(with_nan, NO_CLASS, scores.argmax(axis=1)),
         indices=data.indices,
         scores=scores,
-        loss=_cross_entropy(scores, data.labels, probabilities=classifier.gives_probabilities),
+        loss=None,
         class_names=names or tuple(str(i) for i in range(classes)),
-        provenance=classifier.provenance,
+        provenance={},
     )
 
 
 def classify(
-    classifier: Classifier, data: ImageSet, *, batch: int | None = None, progress: Progress = silent
-) -> NDArray[np.floating]:
-    """One row of scores for each image."""
-    if batch is not None and batch < 1:
-        raise BadConfigError(f"A batch holds at least one image, not {batch}")
-    if classifier.fixed_batch and batch not in (None, classifier.fixed_batch):
-        raise BadConfigError(
-            f"{classifier.name} takes batches of {classifier.fixed_batch} only, not {batch}"
-        )
-    batch = batch or classifier.default_batch()
-    rows = fitting_input(classifier, data)
-    parts: list[NDArray[np.floating]] = []
-    for start in range(0, len(data), batch):
-        images = rows(start, min(start + batch, len(data)))
-        parts.append(_scores(classifier, images))
-        progress("Evaluating", min(start + batch, len(data)), len(data))
+    runnable: Runnable, data: Samples, *, batch: int | None = None, progress: Progress = silent
+) -> Scores:
+    """Give one row of scores for each sample."""
+    intake = runnable.intake
+    intake.check_batch(batch)
+    size = batch or intake.default_batch()
+    ends = ((start, min(start + size, len(data))) for start in range(0, len(data), size))
+    parts: list[Scores] = []
+    done = 0
+    for feeds, rows, count in intake.pieces(data, ends):
+        parts.append(one_row_each(runnable.scores(feeds), rows, runnable.name)[:count])
+        done += count
+        progress("Evaluating", done, len(data))
     return np.concatenate(parts)
 
 
-def _scores(classifier: Classifier, images: NDArray[np.generic]) -> NDArray[np.floating]:
-    count = len(images)
-    if classifier.fixed_batch and count < classifier.fixed_batch:
-        filler = np.repeat(images[-1:], classifier.fixed_batch - count, axis=0)
-        images = np.concatenate([images, filler])
-    scores = classifier.run(images)
+def one_row_each(scores: Scores, rows: int, model: str) -> Scores:
+    """Take an output as scores [rows, classes], or refuse it: the model is no classifier."""
     if scores.ndim > 2 and scores[0].size == scores.shape[1]:  # [N,10,1,1], left by a pooling
         scores = scores.reshape(len(scores), -1)
-    if scores.ndim != 2 or len(scores) != len(images):
+    if scores.ndim != 2 or len(scores) != rows:
         raise BadModelError(
-            f"{classifier.name} is not a classifier: for {many(len(images), 'image')} its output "
-            f"has shape {list(scores.shape)}, expected [{len(images)}, classes]"
+            f"{model} is not a classifier: for {many(rows, 'image')} its output "
+            f"has shape {list(scores.shape)}, expected [{rows}, classes]"
         )
-    return scores[:count]
+    return scores
+
+
+def check_labels(data: Samples, classes: int, model: str) -> None:
+    """Refuse labels that are no classes of the model."""
+    if data.labels.max() >= classes or data.labels.min() < 0:
+        raise BadDataError(
+            f"{data.name} has labels {data.labels.min()}..{data.labels.max()}, but {model} tells "
+            f"{classes} classes apart (0..{classes - 1})"
+        )
 
 
 def _cross_entropy(

@@ -2,18 +2,16 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-from quantscope.data import ImageSet
+from quantscope.data import Samples
 from quantscope.errors import BadConfigError
-from quantscope.model.onnx.file import load_onnx
+from quantscope.model import Model, ModelSource, open_model
 from quantscope.progress import Progress, silent
-from quantscope.run.classifier import TORCH_SUFFIXES
 from quantscope.run.cpu import saturates_8bit_products
 from quantscope.run.evaluate import Evaluation, PairedDelta, evaluate, paired
-from quantscope.run.kernels import KernelMap, kernel_map
-from quantscope.zoo import find_model
+from quantscope.run.kernels import KernelMap, LayerKernel
+from quantscope.run.runnable import open_runnable
 
 SIGNIFICANT_P = 0.05
 
@@ -75,29 +73,29 @@ class KernelGap:
 
 
 def kernel_gap(
-    model: str | Path,
-    data: ImageSet,
+    model: ModelSource,
+    data: Samples,
     *,
     batch: int | None = None,
     int8_kernels: bool | None = None,
     threads: int = 0,
     progress: Progress = silent,
 ) -> KernelGap:
-    """Evaluate a quantized ONNX model in both executions."""
-    path = find_model(model)
-    if path.suffix in TORCH_SUFFIXES:
+    """Evaluate a quantized model in both executions."""
+    opened = open_model(model)
+    if len(opened.executions) == 1:
         raise BadConfigError(
-            f"{path.name} is a PyTorch model, which has only one execution here; "
+            f"{opened.name} is a PyTorch model, which has only one execution here; "
             f"leave --execution out"
         )
-    if load_onnx(path).format == "float":
+    if opened.is_float:
         raise BadConfigError(
-            f"{path.name} is a float model: it has no integer kernels, so no kernel gap; "
+            f"{opened.name} is a float model: it has no integer kernels, so no kernel gap; "
             f"use --execution runtime"
         )
     by = {
         execution: evaluate(
-            path,
+            opened,
             data,
             execution=execution,
             batch=batch,
@@ -107,21 +105,39 @@ def kernel_gap(
         )
         for execution in ("reference", "runtime")
     }
-    return gap_between(by["reference"], by["runtime"], path, int8_kernels=int8_kernels)
+    return gap_between(by["reference"], by["runtime"], opened, int8_kernels=int8_kernels)
 
 
 def gap_between(
-    reference: Evaluation, runtime: Evaluation, path: Path, *, int8_kernels: bool | None
+    reference: Evaluation, runtime: Evaluation, model: ModelSource, *, int8_kernels: bool | None
 ) -> KernelGap:
-    """What lies between two evaluations of the model at `path`."""
-    kernels = kernel_map(path, int8_kernels=int8_kernels)
+    """Find what lies between two evaluations of the same model."""
+    opened = open_model(model)
+    kernels = kernel_map(opened, int8_kernels=int8_kernels)
     return KernelGap(
         reference=reference,
         runtime=runtime,
         kernels=kernels,
         int8_kernels_help=_saturates(kernels)
-        and not _saturates(kernel_map(path, int8_kernels=True)),
+        and not _saturates(kernel_map(opened, int8_kernels=True)),
     )
+
+
+def kernel_map(model: ModelSource, *, int8_kernels: bool | None = None) -> KernelMap:
+    """Say how each layer of an ONNX model is executed on this machine in runtime execution."""
+    runnable = open_runnable(
+        open_model(model).as_onnx("the kernel map"), execution="runtime", int8_kernels=int8_kernels
+    )
+    found = runnable.kernels()
+    assert found is not None, "an ONNX model has kernels"
+    return found
+
+
+def layer_kernels(model: Model, *, int8_kernels: bool | None = None) -> dict[str, LayerKernel]:
+    """Give the kernel map by the names of `Network`'s layers."""
+    found = kernel_map(model, int8_kernels=int8_kernels).layers
+    names = {layer.name for layer in model.network.layers}
+    return {kernel.name: kernel for kernel in found if kernel.name in names}
 
 
 def _saturates(kernels: KernelMap) -> bool:

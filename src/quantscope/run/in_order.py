@@ -4,23 +4,24 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
-
-from numpy.typing import NDArray
+from typing import TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+BYTES_AT_ONCE = 1 << 18
+"""How many bytes of numbers wait before NumPy is called for them: for a few it takes as long."""
+
 
 def cores() -> int:
-    """Those that this process may use."""
+    """Count the cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def side_by_side(
     run: Callable[[Item], Result], items: Iterable[Item], *, threads: int
 ) -> Iterator[tuple[Item, Result]]:
-    """Each item and what `run` makes of it, in the items' order.
+    """Give each item and what `run` makes of it, in the items' order.
 
     At most `threads` results wait, so memory stays bounded. The graphs are many short operators:
     threads that share each of them would mostly wait for one another, threads that take a batch
@@ -35,14 +36,3 @@ def side_by_side(
                 yield done, future.result()
         for done, future in waiting:
             yield done, future.result()
-
-
-def in_order(
-    run: Callable[[NDArray[Any], int], Result],
-    batches: Iterable[tuple[NDArray[Any], int]],
-    *,
-    threads: int,
-) -> Iterator[tuple[int, int, Result]]:
-    """Rows, images and result of each batch; `run` gets the rows and how many are images."""
-    for (rows, count), result in side_by_side(lambda batch: run(*batch), batches, threads=threads):
-        yield len(rows), count, result

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from quantscope import __version__
-from quantscope.data import ImageSet, load, load_npz
+from quantscope.data import Samples, load, load_npz
 from quantscope.errors import BadDataError, BadModelError
+from quantscope.model import Execution
 from quantscope.progress import Progress, silent
 from quantscope.quantize import Quantized, quantize_onnx, quantize_torch
 from quantscope.quantize.config import Framework
-from quantscope.run import Evaluation, Execution, evaluate, paired
+from quantscope.run import Evaluation, evaluate, paired
 from quantscope.run.cpu import cpu_name
 from quantscope.run.gap import gap_between
 from quantscope.study.config import StudyConfig
@@ -153,7 +154,7 @@ def _quantize(
     source: Path,
     stem: Path,
     config: StudyConfig,
-    calibration: ImageSet | None,
+    calibration: Samples | None,
     progress: Progress,
 ) -> Quantized:
     if config.ptq.framework == "torch":
@@ -173,7 +174,7 @@ def _executions(framework: Framework) -> tuple[Execution, ...]:
 
 # An .npz is read once a process, not once a row.
 @lru_cache(maxsize=2)
-def _images(file: ImagesFile) -> ImageSet:
+def _images(file: ImagesFile) -> Samples:
     if file.spec in ("sample", "full"):
         images = load(file.spec)
     else:

@@ -12,6 +12,7 @@ from onnx import numpy_helper
 
 from quantscope.data import load
 from quantscope.errors import BadConfigError, BadModelError, QuantscopeError
+from quantscope.model import bundled_models, find_model
 from quantscope.model.onnx.file import load_onnx
 from quantscope.progress import Progress, silent
 from quantscope.quantize.config import Framework
@@ -27,14 +28,7 @@ from quantscope.study.ptq import (
     versions,
 )
 from quantscope.study.results import StudyResult, StudyRow
-from quantscope.zoo import (
-    Weights,
-    build_onnx,
-    bundled_models,
-    check_weights,
-    find_model,
-    read_safetensors,
-)
+from quantscope.zoo import Weights, build_onnx, check_weights, read_safetensors
 
 Models = Mapping[Framework, ModelFile]
 

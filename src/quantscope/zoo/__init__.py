@@ -4,22 +4,9 @@ PyTorch is needed only for `build_torch`.
 """
 
 from quantscope.zoo.architecture import CONVOLUTIONS, ConvSpec, Weights, check_weights
-from quantscope.zoo.bundled import (
-    build_torch,
-    bundled_models,
-    find_model,
-    float_model_of,
-    read_safetensors,
-    write_onnx,
-    write_safetensors,
-)
-from quantscope.zoo.float_original import (
-    known_float_model,
-    recorded_float_digest,
-    unknown_float_model,
-)
 from quantscope.zoo.keras import read_keras
 from quantscope.zoo.onnx_resnet8 import build_onnx
+from quantscope.zoo.weights import build_torch, read_safetensors, write_onnx, write_safetensors
 
 __all__ = [
     "CONVOLUTIONS",
@@ -27,15 +14,9 @@ __all__ = [
     "Weights",
     "build_onnx",
     "build_torch",
-    "bundled_models",
     "check_weights",
-    "find_model",
-    "float_model_of",
-    "known_float_model",
     "read_keras",
     "read_safetensors",
-    "recorded_float_digest",
-    "unknown_float_model",
     "write_onnx",
     "write_safetensors",
 ]

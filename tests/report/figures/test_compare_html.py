@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from figure_values import ADD, CONV, HEAD, INPUT, WEIGHT, comparison, evaluation
 
-from quantscope.model import Network, load_onnx, read_onnx
+from quantscope.model import Network, find_model, load_onnx, read_onnx
 from quantscope.report.compare.html import comparison_html
 from quantscope.report.compare.tables import (
     Cell,
@@ -23,7 +23,6 @@ from quantscope.report.compare.tables import (
 )
 from quantscope.run.compare.results import ErrorSources, TensorComparison
 from quantscope.run.evaluate import paired
-from quantscope.zoo import find_model
 
 EVIL = "<img src=x onerror=alert(1)>\"'@SCRIPT@"
 ALONE = replace(CONV, clipped_low_fraction=0.0, clipped_high_fraction=0.02)

@@ -19,12 +19,11 @@ from PIL import Image
 from test_ranking import DISABLE, result
 from test_residual_branches import RESIDUAL
 
-from quantscope.model import load_onnx, read_onnx
+from quantscope.model import find_model, load_onnx, read_onnx
 from quantscope.report import figures
 from quantscope.report.style import DARK, LIGHT, plain, png_bytes, svg_bytes
 from quantscope.run.compare.results import TensorComparison
 from quantscope.run.evaluate import paired
-from quantscope.zoo import find_model
 
 NETWORK = read_onnx(load_onnx(find_model("resnet8-int8")))
 CHANGE = paired(evaluation([0, 1, 1, 2, 2, 2]), evaluation([0, 0, 1, 1, 2, 0]))

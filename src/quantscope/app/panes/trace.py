@@ -17,7 +17,7 @@ from quantscope.app.widgets.feature_map import FeatureMap
 from quantscope.app.widgets.live import Live
 from quantscope.app.words import word
 from quantscope.app.worker import mistake
-from quantscope.data import ImageSet
+from quantscope.data import Samples
 from quantscope.errors import QuantscopeError
 from quantscope.report.trace_text import computation
 from quantscope.run import Trace, capture, trace_value
@@ -166,7 +166,7 @@ class _Asked:
     session: Session
     edited: EditedFile | None
     selection: Selection
-    images: ImageSet
+    images: Samples
 
     @property
     def about(self) -> tuple[Hashable, ...]:

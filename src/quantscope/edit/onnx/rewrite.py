@@ -8,7 +8,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from quantscope.edit.onnx.wiring import Graph, reads
+from quantscope.edit.wiring import QdqGraph, reads
 from quantscope.model.onnx.tensors import subgraphs
 
 Array = NDArray[Any]
@@ -21,7 +21,7 @@ class Rewrite:
     that was clipped anew.
     """
 
-    def __init__(self, base: Graph) -> None:
+    def __init__(self, base: QdqGraph) -> None:
         self.base = base
         self.clipped: dict[str, str] = {}
         self._proto = onnx.ModelProto()

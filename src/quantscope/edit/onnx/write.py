@@ -1,6 +1,6 @@
 """A copy of a QDQ graph with what the edits made of its tensors; all else keeps its bytes."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,19 +10,19 @@ from onnx import helper
 
 from quantscope.arithmetic.params import QuantParams, storage_dtype
 from quantscope.edit.biases import BiasOutcome
-from quantscope.edit.onnx.clips import FoldedClip, clip_node
+from quantscope.edit.clips import FoldedClip, clip_node
 from quantscope.edit.onnx.rewrite import Rewrite
-from quantscope.edit.onnx.wiring import Wiring
 from quantscope.edit.outcome import Outcome, TensorOutcome
+from quantscope.edit.subject import Clips
+from quantscope.edit.wiring import Wiring
 from quantscope.model import QuantTensor
 
 Array = NDArray[Any]
-Clips = Mapping[str, tuple[FoldedClip, ...]]
 
 _BIAS_PLACE = 2
 
 
-def written(wiring: Wiring, outcome: Outcome, clips: Clips, *, opset: int) -> onnx.ModelProto:
+def write_graph(wiring: Wiring, outcome: Outcome, clips: Clips, *, opset: int) -> onnx.ModelProto:
     """A new model; a constant that something else reads too is stored a second time instead."""
     rewrite = Rewrite(wiring.graph)
     for each in outcome.tensors:

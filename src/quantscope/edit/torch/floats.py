@@ -1,58 +1,29 @@
 """The float weights that a PT2E program's integers were rounded from. Needs no torch."""
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.errors import BadModelError
-from quantscope.model import Network, Pairing, pair
+from quantscope.model import Model, Network, Pairing, pair
 from quantscope.model.pairing.pair import TensorPair
-from quantscope.model.provenance import recorded_facts
-from quantscope.model.reader import TORCH_SUFFIXES
-from quantscope.model.torch.file import open_pt2
-from quantscope.model.torch.pt2_graph import program_graph
+from quantscope.model.torch.model import ProgramModel
 from quantscope.model.torch.pt2_quantizers import read_stored
-from quantscope.model.torch.reader import read_pt2
-from quantscope.zoo import bundled_models, find_model, read_safetensors
+from quantscope.zoo import read_safetensors
 
 Array = NDArray[Any]
 
-_SUFFIXES = (*TORCH_SUFFIXES, ".safetensors")
 
-
-def known_float_program(network: Network, given: str | Path | None) -> Path | None:
-    """The given float model, or the bundled weights that the program says it was made from."""
-    if given is not None:
-        path = find_model(given)
-        if path.suffix not in _SUFFIXES:
-            raise BadModelError(
-                f"{path.name} is no program or weights of PyTorch, but {network.path.name} is; "
-                f"give its float model as .pt2 or .safetensors (bundled: resnet8-torch)"
-            )
-        return path
-    digest = (recorded_facts(network.metadata) or {}).get("float_model_digest")
-    for path in bundled_models().values():
-        if (
-            path.suffix == ".safetensors"
-            and hashlib.sha256(path.read_bytes()).hexdigest() == digest
-        ):
-            return path
-    return None
-
-
-def paired_with(network: Network, float_path: Path) -> Pairing:
-    """The pairing, whose weights can be read."""
-    if float_path.suffix == ".safetensors":
-        return _paired_by_name(network, float_path)
-    file = open_pt2(float_path)
-    graph = program_graph(file)
-    found = pair(read_pt2(file), network)
+def pair_with_floats(network: Network, original: Model) -> Pairing:
+    """Pair a program with its float program or weights, so that float weights can be read."""
+    if not isinstance(original, ProgramModel):
+        return _pair_by_name(network, original)
+    file, graph = original.file, original.graph
+    found = pair(original.network, network)
 
     def reader(each: TensorPair) -> Callable[[], Array | None] | None:
         stored = file.stored.get(graph.constants.get(each.float_name, ""))
@@ -65,20 +36,20 @@ def paired_with(network: Network, float_path: Path) -> Pairing:
     )
 
 
-def _paired_by_name(network: Network, path: Path) -> Pairing:
+def _pair_by_name(network: Network, original: Model) -> Pairing:
     """ResNet8's weights are called as the layers are that read them."""
-    weights = read_safetensors(path)
+    weights = read_safetensors(original.path)
     constants = [t for t in network.tensors if t.role != "activation"]
     known = [t for t in constants if t.name in weights and weights[t.name].shape == t.shape]
     if len(known) * 2 <= len(constants):
         raise BadModelError(
-            f"{path.name} and {network.path.name} do not belong together: {len(known)} of "
+            f"{original.name} and {network.path.name} do not belong together: {len(known)} of "
             f"{len(constants)} weights have the name and shape of one of ResNet8's; "
             f"give the float model that {network.path.name} was made from"
         )
     return Pairing(
-        float_model=path.name,
-        float_digest=hashlib.sha256(path.read_bytes()).hexdigest(),
+        float_model=original.name,
+        float_digest=original.digest,
         quantized_model=network.path.name,
         quantized_digest=network.digest,
         pairs=tuple(

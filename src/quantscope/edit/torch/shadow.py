@@ -13,7 +13,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from quantscope.edit.onnx.wiring import Graph
+from quantscope.edit.wiring import QdqGraph
 from quantscope.model.torch.file import Pt2File
 from quantscope.model.torch.operators import op_type_of
 from quantscope.model.torch.pt2_graph import ProgramGraph, ProgramNode, Ref
@@ -46,7 +46,7 @@ def parameter_names(node: ProgramNode) -> tuple[str, str]:
     return f"scale{plural}", f"zero_point{plural}"
 
 
-def shadow_of(file: Pt2File, program: ProgramGraph) -> Graph:
+def shadow_of(file: Pt2File, program: ProgramGraph) -> QdqGraph:
     initializers: dict[str, onnx.TensorProto] = {}
     nodes = []
     for node in program.nodes:
@@ -76,7 +76,7 @@ def shadow_of(file: Pt2File, program: ProgramGraph) -> Graph:
     inputs = [helper.make_empty_tensor_value_info(name) for name in program.inputs]
     outputs = [helper.make_empty_tensor_value_info(name) for name in program.outputs]
     graph = helper.make_graph(nodes, "shadow", inputs, outputs, list(initializers.values()))
-    return Graph(helper.make_model(graph))
+    return QdqGraph(helper.make_model(graph))
 
 
 def _looked_at(program: ProgramGraph) -> set[str]:

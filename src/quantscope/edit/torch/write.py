@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.edit.biases import BiasOutcome
-from quantscope.edit.onnx.clips import FoldedClip
-from quantscope.edit.onnx.wiring import Wiring
+from quantscope.edit.clips import FoldedClip
 from quantscope.edit.outcome import Outcome, TensorOutcome
 from quantscope.edit.torch.shadow import kind_of, parameter_names
+from quantscope.edit.wiring import Wiring
 from quantscope.errors import BadModelError
 from quantscope.model import QuantTensor
 from quantscope.model.onnx.quantized_values import MOVES_INTEGERS

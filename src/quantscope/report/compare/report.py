@@ -1,35 +1,32 @@
 """All that a page about a comparison shows: what the comparison has not, gathered here."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from quantscope.data import ImageSet
-from quantscope.edit.torch.floats import paired_with
+from quantscope.data import Samples
+from quantscope.edit.subject import open_subject
 from quantscope.errors import BadDataError
-from quantscope.model import Network, pair, read_network
+from quantscope.model import Model, ModelSource, need_original, open_model
 from quantscope.progress import Progress, silent
 from quantscope.report.compare.html import comparison_html
-from quantscope.run.classifier import TORCH_SUFFIXES
 from quantscope.run.compare.reading import flagged
 from quantscope.run.compare.results import Comparison
-from quantscope.run.compare.side_by_side import SideBySide, float_models
+from quantscope.run.compare.side_by_side import SideBySide, find_originals
 from quantscope.run.evaluate import PairedDelta, evaluate, paired
 from quantscope.run.histograms.histograms import histograms
-from quantscope.zoo import find_model
 
 _MOST_HISTOGRAMS = 4
 
 
 def comparison_report(
     comparison: Comparison,
-    model: str | Path,
-    images: ImageSet,
+    model: ModelSource,
+    images: Samples,
     *,
-    float_model: str | Path | None = None,
+    float_model: ModelSource | None = None,
     versions: SideBySide | None = None,
-    other_model: str | Path | None = None,
-    other_float_model: str | Path | None = None,
+    other_model: ModelSource | None = None,
+    other_float_model: ModelSource | None = None,
     int8_kernels: bool | None = None,
     progress: Progress = silent,
 ) -> str:
@@ -38,57 +35,42 @@ def comparison_report(
     It also evaluates the models and their float ones, and counts the values of the tensors that
     stand out.
     """
-    networks = [read_network(find_model(name)) for name in (model, other_model) if name is not None]
-    given = float_models(networks, (float_model, other_float_model))
-    originals = [_original(*each) for each in zip(networks, given, strict=True)]
+    models = [open_model(source) for source in (model, other_model) if source is not None]
+    given = find_originals(models, (float_model, other_float_model))
+    originals = [known or need_original(each) for each, known in zip(models, given, strict=True)]
 
-    def settings(network: Network) -> dict[str, Any]:
+    def settings(of: Model) -> dict[str, Any]:
         return {
             "execution": comparison.execution,
-            "int8_kernels": None if _is_torch(network) else int8_kernels,
+            "int8_kernels": int8_kernels if of.framework == "onnx" else None,
             "progress": progress,
         }
 
-    network, original = networks[0], originals[0]
-    floats = None if _is_torch(network) else read_network(original)
+    first, original = models[0], originals[0]
     names = worth_a_histogram(comparison)
-    values = histograms(network.path, images, names, float_model=original, **settings(network))
+    values = histograms(first, images, names, float_model=original, **settings(first))
     accuracies = [
-        None
-        if comparison.output is None
-        else _accuracy(each.path, floats_of, images, settings(each))
-        for each, floats_of in zip(networks, originals, strict=True)
+        None if comparison.output is None else _accuracy(each, floats_of, images, settings(each))
+        for each, floats_of in zip(models, originals, strict=True)
     ]
     return comparison_html(
         comparison,
-        network=network,
-        pairing=paired_with(network, original) if floats is None else pair(floats, network),
+        network=first.network,
+        pairing=open_subject(first).pair(original),
         accuracy=accuracies[0],
-        other_network=networks[1] if versions is not None else None,
+        other_network=models[1].network if versions is not None else None,
         other_accuracy=accuracies[1] if versions is not None else None,
         versions=versions,
         histograms=values,
     )
 
 
-def _is_torch(network: Network) -> bool:
-    return network.path.suffix in TORCH_SUFFIXES
-
-
-def _original(network: Network, given: Path | None) -> Path:
-    if given is not None:
-        return given
-    from quantscope.run.torch.compare import float_program_of
-
-    return float_program_of(network, None)
-
-
 def _accuracy(
-    path: Path, original: Path, images: ImageSet, settings: dict[str, Any]
+    model: Model, original: Model, images: Samples, settings: dict[str, Any]
 ) -> PairedDelta | None:
     """None where the labels are not classes of this model."""
     try:
-        first = evaluate(path, images, **settings)
+        first = evaluate(model, images, **settings)
         return paired(first, evaluate(original, images, **{**settings, "execution": "reference"}))
     except BadDataError:
         return None

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from quantscope.arithmetic import QuantParams, dequantize
 from quantscope.errors import BadModelError
-from quantscope.model import Network, QuantTensor
+from quantscope.model import Execution, Network, QuantTensor
 from quantscope.run.kernels import KernelMap
-from quantscope.run.onnx.sessions import Execution
 
 Array = NDArray[Any]
 
@@ -64,6 +63,19 @@ class Capture:
         for tensor in self.tensors.values():
             found.setdefault(tensor.layer or "", []).append(tensor)
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What a `Runnable` shows of itself: outputs by their names, and tensors by `Wanted.name`.
+
+    `unseen` are wanted tensors that cannot be seen without changing what runs, and why.
+    """
+
+    outputs: Mapping[str, Array]
+    tensors: Mapping[str, CapturedTensor]
+    unseen: Mapping[str, str]
+    kernels: KernelMap | None = None
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.errors import BadModelError
+from quantscope.model import Execution
 from quantscope.model.network import Role
-from quantscope.run.onnx.sessions import Execution
 
 SCHEMA_VERSION = 1
 

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.data import ImageSet
+from quantscope.data import Samples
+from quantscope.model import Execution
 from quantscope.plain_text import many
-from quantscope.run.batches import BYTES_AT_ONCE
-from quantscope.run.classifier import check_labels
 from quantscope.run.compare.results import OutputAgreement
-from quantscope.run.onnx.sessions import Execution
+from quantscope.run.evaluate import check_labels
+from quantscope.run.in_order import BYTES_AT_ONCE
 
 Array = NDArray[Any]
 
@@ -21,7 +21,7 @@ class ScoreKeeper:
     """Keeps two classes an image, and a running sum."""
 
     def __init__(
-        self, images: ImageSet, execution: Execution, *, model: str, probabilities: bool
+        self, images: Samples, execution: Execution, *, model: str, probabilities: bool
     ) -> None:
         self.images, self.execution, self.probabilities = images, execution, probabilities
         self.model = model
@@ -34,7 +34,7 @@ class ScoreKeeper:
         self._bytes_waiting = 0
 
     def add(self, float_scores: Array, quantized_scores: Array, rows: int, count: int) -> None:
-        """Of a batch; only `count` of its `rows` images are not there to fill it up."""
+        """Add one batch. Its last `rows - count` rows only fill it up, and are not counted."""
         pair = float_scores, quantized_scores
         odd = next(
             (s for s in pair if s.ndim < 2 or s.shape[0] != rows or s[0].size != s.shape[1]), None

@@ -6,22 +6,27 @@ layers may differ.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from quantscope.arithmetic import QuantParams
-from quantscope.data import ImageSet
+from quantscope.data import Samples
 from quantscope.errors import BadConfigError
-from quantscope.model import Network, Pairing, pair, read_network
+from quantscope.model import (
+    Execution,
+    Framework,
+    Model,
+    ModelSource,
+    Network,
+    Pairing,
+    find_original,
+    open_model,
+    pair,
+)
 from quantscope.model.network import Role
 from quantscope.model.network_json import params_to_dict
 from quantscope.progress import Progress, silent
-from quantscope.run.classifier import TORCH_SUFFIXES
 from quantscope.run.compare.compare import compare
 from quantscope.run.compare.results import Comparison, TensorComparison
-from quantscope.run.counterpart import known_float_model
-from quantscope.run.onnx.sessions import Execution
-from quantscope.zoo import find_model
 
 SCHEMA_VERSION = 1
 
@@ -119,12 +124,12 @@ class SideBySide:
 
 
 def compare_with(
-    model: str | Path,
-    other: str | Path,
-    images: ImageSet,
+    model: ModelSource,
+    other: ModelSource,
+    images: Samples,
     *,
-    float_model: str | Path | None = None,
-    other_float_model: str | Path | None = None,
+    float_model: ModelSource | None = None,
+    other_float_model: ModelSource | None = None,
     execution: Execution = "reference",
     int8_kernels: bool | None = None,
     threads: int = 0,
@@ -137,26 +142,26 @@ def compare_with(
     kind needs the same network in its own kind: `other_float_model`, or the one that it is known to
     be made from. None means the one that either is known to be made from.
     """
-    paths = find_model(model), find_model(other)
-    networks = tuple(read_network(path) for path in paths)
-    originals = float_models(networks, (float_model, other_float_model))
+    models = open_model(model), open_model(other)
+    networks = tuple(each.network for each in models)
+    originals = find_originals(models, (float_model, other_float_model))
     # Before the long work: versions of different networks are refused here.
-    common = next((path for path in originals if path is not None and not _is_torch(path)), None)
+    common = next((each for each in originals if each and each.framework == "onnx"), None)
     pairings: list[Pairing | None] = [
-        None if common is None else pair(read_network(common), network) for network in networks
+        None if common is None else pair(common.network, network) for network in networks
     ]
     first, second = (
         compare(
-            path,
+            each,
             images,
             float_model=original,
             execution=execution,
-            int8_kernels=None if _is_torch(path) else int8_kernels,
+            int8_kernels=int8_kernels if each.framework == "onnx" else None,
             threads=threads,
             batch=batch,
             progress=_named(progress, place),
         )
-        for place, path, original in zip(("first", "second"), paths, originals, strict=True)
+        for place, each, original in zip(("first", "second"), models, originals, strict=True)
     )
     found = zip(networks, (first, second), pairings, strict=True)
     sides = [_Side(network, comparison, pairing) for network, comparison, pairing in found]
@@ -164,29 +169,26 @@ def compare_with(
     return SideBySide(first, second, tuple(_matched(*sides)), tuple(left_over))
 
 
-def _is_torch(path: Path) -> bool:
-    return path.suffix in TORCH_SUFFIXES
-
-
-def float_models(
-    networks: Sequence[Network], given: Sequence[str | Path | None]
-) -> tuple[Path | None, ...]:
-    """Each version's own; None where only `compare` knows it."""
-    by_kind: dict[bool, Path] = {}
-    for each in given:
-        if each is None:
+def find_originals(
+    models: Sequence[Model], given: Sequence[ModelSource | None]
+) -> tuple[Model | None, ...]:
+    """Find each version's float model; None where only `compare` knows it."""
+    by_framework: dict[Framework, Model] = {}
+    for source in given:
+        if source is None:
             continue
-        path = find_model(each)
-        if by_kind.setdefault(_is_torch(path), path) != path:
+        found = open_model(source)
+        known = by_framework.setdefault(found.framework, found)
+        if known.path != found.path:
             raise BadConfigError(
-                f"{by_kind[_is_torch(path)].name} and {path.name} are two float models of one "
+                f"{known.name} and {found.name} are two float models of one "
                 f"kind; give one that both versions were made from"
             )
-    plain = [network for network in networks if not _is_torch(network.path)]
-    known = filter(None, (known_float_model(network, None) for network in plain))
-    if False not in by_kind and (found := next(known, None)) is not None:
-        by_kind[False] = found
-    return tuple(by_kind.get(_is_torch(network.path)) for network in networks)
+    if "onnx" not in by_framework:
+        own = (find_original(model) for model in models if model.framework == "onnx")
+        if (original := next(filter(None, own), None)) is not None:
+            by_framework["onnx"] = original
+    return tuple(by_framework.get(model.framework) for model in models)
 
 
 def _named(progress: Progress, place: str) -> Progress:

@@ -1,6 +1,6 @@
 """Sums over batches in float64, and what they say of a tensor."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isfinite, log10, sqrt
@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.data import ImageSet
+from quantscope.data import Samples
 from quantscope.plain_text import many
-from quantscope.run.batches import BYTES_AT_ONCE
+from quantscope.run.compare.pair import Probe
 from quantscope.run.compare.results import (
     ChannelComparison,
     ErrorSources,
     Spread,
     TensorComparison,
 )
-from quantscope.run.onnx.compare.graph import Probe
+from quantscope.run.in_order import BYTES_AT_ONCE
 
 Array = NDArray[Any]
 
@@ -76,12 +76,6 @@ class Accumulator:
         """[channels] each; least and largest values are among them."""
         self._add_up()
         return {} if self._kept is None else dict(zip(self.probe.rows, self._kept, strict=True))
-
-    def take(self, values: Mapping[str, Array], rows: int, count: int) -> None:
-        """As `add`, from what the comparison's graph gave."""
-        size = self.probe.size_output
-        numbers = None if size is None else int(values[size])
-        self.add(values[self.probe.output], numbers, rows, count)
 
     def add(self, statistics: Array, size: int | None, rows: int, count: int) -> None:
         """What the probe gave for one batch.
@@ -171,7 +165,7 @@ class Accumulator:
         in_float = not np.isfinite(rows["signal"]).all()
         return f"{what} in the {'float' if in_float else 'quantized'} network"
 
-    def not_finite(self, images: ImageSet) -> str | None:
+    def not_finite(self, images: Samples) -> str | None:
         """Where a value was met that is not finite; `images` are all that were run."""
         self._add_up()
         if self.first_not_finite is None:

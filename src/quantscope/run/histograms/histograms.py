@@ -1,45 +1,29 @@
 """Histograms of a quantized network's tensors beside the float network's, batch by batch.
 
 The values of a batch come out of the runtime, are counted and forgotten: memory does not grow with
-the images.
+the samples.
 """
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
-from quantscope.data import ImageSet
-from quantscope.edit import lift_to_qdq
-from quantscope.errors import BadDataError
-from quantscope.model import Network, OnnxFile, load_onnx, read_onnx
+from quantscope.data import Samples
+from quantscope.model import Execution, ModelSource, find_original, open_model
 from quantscope.progress import Progress, silent
-from quantscope.run.batches import input_batches
-from quantscope.run.classifier import TORCH_SUFFIXES, Classifier, refuse_int8_kernels
-from quantscope.run.counterpart import known_float_model
-from quantscope.run.histograms.question import (
-    BINS,
-    Array,
-    Question,
-    Tallies,
-    of_images,
-    weight_histogram,
-)
+from quantscope.run.histograms.question import BINS, Question, Tallies, weight_histogram
 from quantscope.run.histograms.results import Histograms
-from quantscope.run.histograms.series import Plan
-from quantscope.run.onnx.classifier import open_onnx
-from quantscope.run.onnx.compare.runtime import RuntimeReader
-from quantscope.run.onnx.histogram_values import reader_of
-from quantscope.run.onnx.sessions import Execution
-from quantscope.zoo import find_model
+from quantscope.run.in_order import cores, side_by_side
+from quantscope.run.intake import Batch, check_samples
+from quantscope.run.runnable import Array, Runnable, open_runnable
 
 __all__ = ["histograms", "weight_histogram"]
 
 
 def histograms(
-    model: str | Path,
-    images: ImageSet,
+    model: ModelSource,
+    images: Samples,
     tensors: Sequence[str] | None = None,
     *,
-    float_model: str | Path | None = None,
+    float_model: ModelSource | None = None,
     execution: Execution = "reference",
     int8_kernels: bool | None = None,
     bins: int = BINS,
@@ -47,102 +31,71 @@ def histograms(
     batch: int | None = None,
     progress: Progress = silent,
 ) -> Histograms:
-    """Count the values of `tensors` over all images; None means every quantized activation.
+    """Count the values of `tensors` over all samples; None means every quantized activation.
 
-    A layer's name stands for its output; a weight's name gives its histogram, which needs no image.
-    Counts are exact. Each tensor has at most `bins` bins, the same for all its series. Without a
-    float model there are only the quantized values. `execution` is the quantized network's; in
-    runtime execution only that is counted which can be looked at without changing what runs. A
-    PyTorch program (.pt2) has its reference execution only; its float model is a program too, or
-    ResNet8's weights (.safetensors).
+    A layer's name stands for its output; a weight's name gives its histogram, which needs no
+    sample. Counts are exact. Each tensor has at most `bins` bins, the same for all its series.
+    Without a float model there are only the quantized values. `execution` is the quantized
+    network's; in runtime execution only that is counted which can be looked at without changing
+    what runs. A PyTorch program (.pt2) has its reference execution only; its float model is a
+    program too, or ResNet8's weights (.safetensors).
     """
-    if len(images) == 0:
-        raise BadDataError(f"{images.name} holds no images; give at least one")
-    path = find_model(model)
-    if path.suffix in TORCH_SUFFIXES:
-        refuse_int8_kernels(path, int8_kernels)
-        from quantscope.run.torch.histograms import program_histograms
-
-        return program_histograms(
-            path,
-            images,
-            tensors,
-            float_model=float_model,
-            execution=execution,
-            bins=bins,
-            threads=threads,
-            batch=batch,
-            progress=progress,
-        )
-    file = load_onnx(path)
-    network = read_onnx(file)
-    float_path = known_float_model(network, float_model)
-    float_file = None if float_path is None else load_onnx(float_path)
-    float_network = None if float_file is None else read_onnx(float_file)
-    classifier = open_onnx(file, execution=execution, int8_kernels=int8_kernels, threads=1)
-    question = Question.of(network, float_network, tensors)
-    counter = _Counter(file, network, float_file, question.plans, classifier, int8_kernels)
-    batches = input_batches(classifier, images, batch or question.batch)
-    return question.answer(
-        counter, batches, images, classifier, bins=bins, threads=threads, progress=progress
-    )
+    check_samples(images)
+    opened = open_model(model)
+    opened.check_int8_kernels(int8_kernels)
+    quantized = open_runnable(opened, execution=execution, int8_kernels=int8_kernels, threads=1)
+    original = find_original(opened, float_model)
+    floats = None if original is None else open_runnable(original, execution="reference", threads=1)
+    question = Question.of(quantized, floats, tensors)
+    counter = _Counter(question, quantized, floats)
+    threads = threads or cores()
+    sums: dict[str, Tallies] = {}
+    done = 0
+    if counter.seen:
+        batches = quantized.intake.batches(images, batch or question.batch)
+        with quantized.spread(threads):
+            for (_, _, count), found in side_by_side(counter.count, batches, threads=threads):
+                counter.add(sums, found)
+                done += count
+                progress("Counting", done, len(images))
+    return question.answer(sums, counter.unseen, images, quantized, bins=bins)
 
 
 class _Counter:
-    """Reads both networks and counts; `unseen` are the tensors it cannot look at, and why."""
+    """Reads both networks and counts, a batch at a time, in any number of threads."""
 
-    def __init__(
-        self,
-        file: OnnxFile,
-        network: Network,
-        float_file: OnnxFile | None,
-        plans: Sequence[Plan],
-        classifier: Classifier,
-        int8_kernels: bool | None,
-    ) -> None:
-        self.plans = list(plans)
-        self.classifier = classifier
-        self.runtime: RuntimeReader | None = None
-        proto = file.load_proto()
-        if classifier.execution == "runtime":
-            names = [p.tensor.name for p in self.plans]
-            self.runtime = RuntimeReader(proto, network, names, int8_kernels=int8_kernels)
-            self.plans = [p for p in self.plans if p.tensor.name in self.runtime.seen]
-        else:
-            if file.format in ("qoperator", "mixed"):
-                proto = lift_to_qdq(proto)
-            integers = [p.tensor.integer_names[0] for p in self.plans]
-            self.quantized = reader_of(proto, integers, file.path.name)
-        floats = [p.pair.float_name for p in self.plans if p.pair is not None]
-        self.floats = (
-            reader_of(float_file.load_proto(), floats, float_file.path.name)
-            if float_file is not None
-            else None
-        )
+    def __init__(self, question: Question, quantized: Runnable, floats: Runnable | None) -> None:
+        self._floats = floats
+        self._reader = quantized.reader([p.tensor for p in question.plans])
+        self._plans = [p for p in question.plans if p.tensor.name in self._reader.seen]
+        self._float_names = [p.pair.float_name for p in self._plans if p.pair is not None]
+
+    @property
+    def seen(self) -> bool:
+        """Whether there is anything to run."""
+        return bool(self._plans)
 
     @property
     def unseen(self) -> dict[str, str]:
-        if self.runtime is None:
-            return {}
-        disturbed = self.runtime.disturbed
-        changed = {p.tensor.name: disturbed for p in self.plans} if disturbed else {}
-        return {**self.runtime.unseen, **changed}
+        return dict(self._reader.unseen)
 
-    def count(self, rows: Array, count: int) -> dict[str, Tallies]:
-        floats = {} if self.floats is None else self.floats(rows)
+    def count(self, batch: Batch) -> dict[str, Tallies]:
+        floats = {} if self._floats is None else self._floats.values(self._float_names, batch.feeds)
+        integers = self._reader.read(batch.feeds)
         found = {}
-        integers = self._integers(rows)
-        for each in self.plans:
+        for each in self._plans:
             name = each.tensor.name
             value = None if each.pair is None else floats[each.pair.float_name]
             parts = (value, integers[name])
-            found[name] = each.count(
-                *(v if v is None else of_images(v, rows, count) for v in parts)
-            )
+            found[name] = each.count(*(v if v is None else _samples_of(v, batch) for v in parts))
         return found
 
-    def _integers(self, rows: Array) -> Mapping[str, Array]:
-        if self.runtime is not None:
-            return self.runtime.read(rows, self.classifier.run(rows))
-        found = self.quantized(rows)
-        return {p.tensor.name: found[p.tensor.integer_names[0]] for p in self.plans}
+    def add(self, sums: dict[str, Tallies], found: dict[str, Tallies]) -> None:
+        for name, tallies in found.items():
+            before = sums.get(name)
+            sums[name] = tallies if before is None else {n: before[n] + tallies[n] for n in before}
+
+
+def _samples_of(value: Array, batch: Batch) -> Array:
+    """Leave out the rows that only fill a batch up."""
+    return value[: batch.samples] if value.ndim and len(value) == batch.rows else value

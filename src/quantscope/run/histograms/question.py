@@ -1,22 +1,20 @@
 """Which tensors are asked for, how each is counted, and the histograms that come of it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.data import ImageSet
+from quantscope.data import Samples
 from quantscope.model import Network, QuantTensor
 from quantscope.model.pairing.pair import Pairing, TensorPair, pair
-from quantscope.progress import Progress
-from quantscope.run.classifier import Classifier
 from quantscope.run.compare.results import Uncompared
 from quantscope.run.histograms.results import Histogram, Histograms, SeriesName
 from quantscope.run.histograms.series import Plan, Tally, plan
-from quantscope.run.in_order import cores, in_order
+from quantscope.run.runnable import Runnable
 
 Array = NDArray[Any]
 Tallies = dict[SeriesName, Tally]
@@ -25,20 +23,6 @@ BINS = 512
 _VALUES_A_BATCH = 1 << 19
 _LARGEST_BATCH = 256
 _NO_FLOAT_MODEL = "no float model was given"
-
-
-class Counter(Protocol):
-    """Reads both networks; `plans` are those that it can count, `unseen` the others and why."""
-
-    @property
-    def plans(self) -> Sequence[Plan]: ...
-
-    @property
-    def unseen(self) -> Mapping[str, str]: ...
-
-    def count(self, rows: Array, count: int) -> dict[str, Tallies]:
-        """Of one batch, of whose rows `count` are images."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -53,11 +37,15 @@ class Question:
 
     @classmethod
     def of(
-        cls, network: Network, float_network: Network | None, names: Sequence[str] | None
+        cls, quantized: Runnable, floats: Runnable | None, names: Sequence[str] | None
     ) -> "Question":
+        network = quantized.network
+        float_network = None if floats is None else floats.network
         pairing = None if float_network is None else pair(float_network, network)
         wanted = {tensor.name: tensor for tensor in _found(network, names)}
-        counterparts = {name: _counterpart(tensor, pairing) for name, tensor in wanted.items()}
+        counterparts = {
+            name: _counterpart(tensor, pairing, floats) for name, tensor in wanted.items()
+        }
         plans = [plan(t, *counterparts[t.name]) for t in wanted.values() if not t.has_data]
         return cls(network, float_network, tuple(wanted.values()), counterparts, tuple(plans))
 
@@ -70,25 +58,16 @@ class Question:
 
     def answer(
         self,
-        counter: Counter,
-        batches: Iterable[tuple[Array, int]],
-        images: ImageSet,
-        classifier: Classifier,
+        sums: Mapping[str, Tallies],
+        unseen: Mapping[str, str],
+        images: Samples,
+        quantized: Runnable,
         *,
         bins: int,
-        threads: int,
-        progress: Progress,
     ) -> Histograms:
-        done = 0
-        sums: dict[str, Tallies] = {}
-        if counter.plans:
-            for _, count, found in in_order(counter.count, batches, threads=threads or cores()):
-                for name, tallies in found.items():
-                    sums[name] = _added(sums[name], tallies) if name in sums else tallies
-                done += count
-                progress("Counting", done, len(images))
-        unseen = counter.unseen
-        seen = {p.tensor.name: p.histogram(sums[p.tensor.name], bins) for p in counter.plans}
+        """Make histograms of what was counted."""
+        counted = [p for p in self.plans if p.tensor.name in sums]
+        seen = {p.tensor.name: p.histogram(sums[p.tensor.name], bins) for p in counted}
         for tensor in self.wanted:
             if tensor.has_data:
                 counterpart = self.counterparts[tensor.name]
@@ -99,13 +78,13 @@ class Question:
             digest=self.network.digest,
             float_model=None if floats is None else floats.path.name,
             float_digest=None if floats is None else floats.digest,
-            execution=classifier.execution,
+            execution=quantized.execution,
             data=images.name,
             data_digest=images.digest,
             images=len(images),
             tensors=tuple(seen[t.name] for t in self.wanted if t.name not in unseen),
             unseen=tuple(Uncompared(name, "activation", why) for name, why in unseen.items()),
-            provenance=classifier.provenance,
+            provenance=quantized.provenance,
         )
 
 
@@ -133,15 +112,6 @@ def _counted(chosen: Plan, floats: Array | None, bins: int) -> Histogram:
     return chosen.histogram(chosen.count(floats, chosen.tensor.integers()), bins)
 
 
-def of_images(value: Array, rows: Array, count: int) -> Array:
-    """Without the rows that only fill up a fixed batch."""
-    return value[:count] if value.ndim and len(value) == len(rows) else value
-
-
-def _added(one: Tallies, other: Tallies) -> Tallies:
-    return {name: one[name] + other[name] for name in one}
-
-
 def _found(network: Network, names: Sequence[str] | None) -> list[QuantTensor]:
     if names is None:
         return [tensor for tensor in network.tensors if tensor.role == "activation"]
@@ -156,12 +126,12 @@ def _find(network: Network, name: str) -> QuantTensor:
 
 
 def _counterpart(
-    tensor: QuantTensor, pairing: Pairing | None
+    tensor: QuantTensor, pairing: Pairing | None, floats: Runnable | None
 ) -> tuple[TensorPair | None, str | None]:
     """What it stands for in the float network, or why nothing is known of that."""
-    if pairing is None:
+    if pairing is None or floats is None:
         return None, _NO_FLOAT_MODEL
     found = pairing.by_name.get(tensor.name)
     if found is not None:
-        return found, None
+        return floats.readable(found)
     return None, next((u.reason for u in pairing.unpaired if u.name == tensor.name), None)

@@ -5,7 +5,6 @@ kept but the extremes, so memory does not grow with their number.
 """
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,19 +16,15 @@ from quantscope.arithmetic import (
     accumulator_bits_bound,
     bias_headroom_bits,
 )
-from quantscope.data import ImageSet
-from quantscope.edit import lift_to_qdq
-from quantscope.errors import BadDataError, BadModelError
-from quantscope.model import Network, load_onnx, read_onnx
-from quantscope.model.onnx.graph import open_graph
+from quantscope.data import Samples
+from quantscope.errors import BadModelError
+from quantscope.model import ModelSource, open_model
+from quantscope.model.onnx.model import OnnxModel
 from quantscope.progress import Progress, silent
-from quantscope.run.batches import input_batches
-from quantscope.run.classifier import find_onnx
+from quantscope.run.intake import check_samples
 from quantscope.run.integers.compute import accumulate, operands_of, with_bias
 from quantscope.run.integers.layer import COMPUTING_OPS, Array, IntegerLayer, integer_layer
-from quantscope.run.onnx.capture import instrumented
-from quantscope.run.onnx.classifier import open_onnx
-from quantscope.run.onnx.sessions import reason_of, session_of
+from quantscope.run.runnable import open_runnable
 
 NEAR_BITS = 30
 """A bias that needs this many of int32's bits is near overflow: two more bits and it wraps."""
@@ -105,53 +100,41 @@ class Accumulators:
 
 
 def accumulators(
-    model: str | Path,
-    data: ImageSet,
+    model: ModelSource,
+    data: Samples,
     *,
     threads: int = 0,
     progress: Progress = silent,
 ) -> Accumulators:
     """Bound and measure the accumulators of every convolution, matrix product and average pool."""
-    path = find_onnx(model, "accumulators")
-    file = load_onnx(path)
-    network = read_onnx(file)
+    opened = open_model(model).as_onnx("accumulators")
+    network = opened.network
     if not network.is_quantized:
         raise BadModelError(
-            f"{path.name} is a float model: it has no integer accumulators; give a quantized one"
+            f"{opened.name} is a float model: it has no integer accumulators; give a quantized one"
         )
-    if len(data) == 0:
-        raise BadDataError(f"{data.name} holds no images; give at least one")
-    specs, skipped = _specs(network)
+    check_samples(data)
+    specs, skipped = _specs(opened)
     if not specs:
         raise BadModelError(
-            f"No convolution, matrix product or average pool of {path.name} is all integers; "
+            f"No convolution, matrix product or average pool of {opened.name} is all integers; "
             f"the first reason: {skipped[0][1] if skipped else 'it has none'}"
         )
     extremes = {spec.layer.name: _Extremes() for spec in specs}
-    names = {name: None for spec in specs for name in spec.activations}
-    values = {name: network.tensor(name).integer_names[0] for name in names}
-    classifier = open_onnx(file, execution="reference", threads=threads)
-    proto = file.load_proto()
-    if file.format in ("qoperator", "mixed"):
-        proto = lift_to_qdq(proto)
-    asked = list(dict.fromkeys(values.values()))
-    session = session_of(instrumented(proto, asked), "reference", threads=threads)
-    (feed,) = (value.name for value in session.get_inputs())
+    names = dict.fromkeys(name for spec in specs for name in spec.activations)
+    runnable = open_runnable(opened, execution="reference", threads=threads)
+    reader = runnable.reader([network.tensor(name) for name in names])
     done = 0
-    for rows, count in input_batches(classifier, data, _BATCH):
-        try:
-            found = dict(zip(asked, session.run(asked, {feed: rows}), strict=True))
-        except Exception as error:  # onnxruntime's exceptions share no base class of their own
-            raise BadModelError(f"{path.name} failed while running: {reason_of(error)}") from None
-        given = {name: np.asarray(found[values[name]])[:count] for name in names}
+    for feeds, _, count in runnable.intake.batches(data, _BATCH):
+        given = {name: integers[:count] for name, integers in reader.read(feeds).items()}
         for spec in specs:
             total = with_bias(spec, accumulate(spec, operands_of(spec, given)))
             extremes[spec.layer.name].see(total)
         done += count
         progress("Measuring accumulators", done, len(data))
     return Accumulators(
-        model=path.name,
-        digest=file.digest,
+        model=opened.name,
+        digest=opened.digest,
         data=data.name,
         data_digest=data.digest,
         images=len(data),
@@ -172,8 +155,8 @@ class _Extremes:
         self.is_empty = False
 
 
-def _specs(network: Network) -> tuple[list[IntegerLayer], list[tuple[str, str]]]:
-    graph = open_graph(load_onnx(network.path))
+def _specs(model: OnnxModel) -> tuple[list[IntegerLayer], list[tuple[str, str]]]:
+    network, graph = model.network, model.graph
     specs: list[IntegerLayer] = []
     skipped: list[tuple[str, str]] = []
     for layer in network.layers:

@@ -13,8 +13,8 @@ import numpy as np
 from quantscope.arithmetic import Saturation, dequantize, quantize
 from quantscope.arithmetic.window import resolve_window, windows
 from quantscope.errors import BadModelError
-from quantscope.model import Layer, Network, QuantTensor, load_onnx
-from quantscope.model.onnx.graph import OnnxGraph, open_graph
+from quantscope.model import Layer, ModelSource, Network, QuantTensor, open_model
+from quantscope.model.onnx.graph import OnnxGraph
 from quantscope.run.integers.compute import Arithmetic, compute, operands_of, saturation_of
 from quantscope.run.integers.layer import (
     COMPUTING_OPS,
@@ -135,13 +135,14 @@ class IntegerNetwork:
         return last
 
 
-def integer_network(network: Network) -> IntegerNetwork:
-    """The network as steps of integers, or one line naming the layer that is not."""
+def integer_network(model: ModelSource) -> IntegerNetwork:
+    """Give an ONNX model as steps of integers, or one line naming the layer that is not."""
+    opened = open_model(model).as_onnx("the integer network")
+    network, graph = opened.network, opened.graph
     if not network.is_quantized:
         raise BadModelError(
             f"{network.path.name} is a float model: it has no integers; give a quantized one"
         )
-    graph = open_graph(load_onnx(network.path))
     steps: list[IntegerLayer | Move] = []
     merged: set[str] = set()
     for layer in network.layers:

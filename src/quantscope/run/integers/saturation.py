@@ -6,25 +6,23 @@ and with 16-bit saturation of the pair sums. The difference is the gap that satu
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.arithmetic import Saturation
-from quantscope.data import ImageSet
-from quantscope.errors import BadDataError
-from quantscope.model import read_onnx
+from quantscope.data import Samples
+from quantscope.model import ModelSource, open_model
 from quantscope.progress import Progress, silent
-from quantscope.run.batches import input_batches
-from quantscope.run.classifier import find_onnx, open_classifier
 from quantscope.run.cpu import saturates_8bit_products
 from quantscope.run.evaluate import classify
+from quantscope.run.gap import layer_kernels
+from quantscope.run.intake import check_samples
 from quantscope.run.integers.compute import compute
 from quantscope.run.integers.layer import Array, IntegerLayer
 from quantscope.run.integers.network import IntegerNetwork, integer_network
-from quantscope.run.layer_kernels import layer_kernels
+from quantscope.run.runnable import open_runnable
 
 _BATCH = 16
 
@@ -116,8 +114,8 @@ class SaturationPrediction:
 
 
 def predict_saturation(
-    model: str | Path,
-    data: ImageSet,
+    model: ModelSource,
+    data: Samples,
     *,
     int8_kernels: bool | None = None,
     progress: Progress = silent,
@@ -126,19 +124,18 @@ def predict_saturation(
 
     Which layers run as integers, and as which types, is asked of onnxruntime's optimizer.
     """
-    path = find_onnx(model, "predicting saturation")
-    network = read_onnx(path)
-    integers = integer_network(network)
-    if len(data) == 0:
-        raise BadDataError(f"{data.name} holds no images; give at least one")
-    named = layer_kernels(network, int8_kernels=int8_kernels)
+    opened = open_model(model).as_onnx("predicting saturation")
+    integers = integer_network(opened)
+    check_samples(data)
+    named = layer_kernels(opened, int8_kernels=int8_kernels)
     saturating = frozenset(name for name, kernel in named.items() if kernel.saturates)
     floats = frozenset(name for name, kernel in named.items() if kernel.kernel == "float")
-    classifier = open_classifier(path, execution="runtime", int8_kernels=int8_kernels)
+    runnable = open_runnable(opened, execution="runtime", int8_kernels=int8_kernels)
     counts = _Counts()
     exact, predicted = [], []
     done = 0
-    for rows, count in input_batches(classifier, data, _BATCH):
+    for feeds, _, count in runnable.intake.batches(data, _BATCH):
+        (rows,) = feeds.values()
         images = rows[:count]
         exact.append(integers.run(images, "kernel", float_layers=floats))
         predicted.append(_saturated(integers, images, saturating, floats, counts))
@@ -146,10 +143,10 @@ def predict_saturation(
         progress("Predicting kernels", done, len(data))
     measured = None
     if saturates_8bit_products():
-        measured = classify(classifier, data, progress=progress)
+        measured = classify(runnable, data, progress=progress)
     return SaturationPrediction(
-        model=path.name,
-        digest=network.digest,
+        model=opened.name,
+        digest=opened.digest,
         data=data.name,
         data_digest=data.digest,
         indices=data.indices,

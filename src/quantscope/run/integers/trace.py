@@ -8,20 +8,25 @@ may land anywhere its 16-bit pair sums saturate to. Both are shown beside it, wi
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from quantscope.arithmetic import multiply_by_quantized_multiplier
-from quantscope.data import ImageSet, load_sample
+from quantscope.data import Samples, load_sample
 from quantscope.errors import BadConfigError, BadModelError
-from quantscope.model import Layer, Network, QuantTensor, load_onnx, read_onnx
-from quantscope.model.onnx.graph import open_graph
+from quantscope.model import (
+    Layer,
+    ModelSource,
+    Network,
+    QuantTensor,
+    find_original,
+    open_model,
+)
+from quantscope.model.onnx.model import OnnxModel
 from quantscope.run.capture.capture import capture
 from quantscope.run.capture.captured import Capture, CapturedTensor
-from quantscope.run.classifier import find_onnx
-from quantscope.run.counterpart import float_tensor_of, known_float_model
+from quantscope.run.counterpart import float_tensor_of
 from quantscope.run.integers.compute import compute, operands_of
 from quantscope.run.integers.layer import COMPUTING_OPS, Array, IntegerLayer, integer_layer
 from quantscope.run.integers.trace_runtime import RuntimeTrace, trace_runtime
@@ -148,13 +153,13 @@ class Trace:
 
 
 def trace_value(
-    model: str | Path,
+    model: ModelSource,
     layer: str,
     image: int,
     at: Sequence[int],
     *,
-    data: ImageSet | None = None,
-    float_model: str | Path | None = None,
+    data: Samples | None = None,
+    float_model: ModelSource | None = None,
     int8_kernels: bool | None = None,
 ) -> Trace:
     """Take apart the value at `at` ([channel, y, x]; [channel] after a Gemm) of a layer's output.
@@ -162,8 +167,8 @@ def trace_value(
     `image` is a row of `data`, the bundled sample unless given. A model that says it was made from
     a bundled float model is compared with that one.
     """
-    file = load_onnx(find_onnx(model, "trace"))
-    network = read_onnx(file)
+    opened = open_model(model).as_onnx("trace")
+    network = opened.network
     if not network.is_quantized:
         raise BadModelError(
             f"{network.path.name} is a float model: it has no integers to trace; "
@@ -172,20 +177,18 @@ def trace_value(
     found = network.layer(layer)
     if found.op_type not in COMPUTING_OPS:
         raise _not_traced(network, found)
-    spec = integer_layer(network, open_graph(file), found)
+    spec = integer_layer(network, opened.graph, found)
     chosen = (data or load_sample()).select([image])
     names = [*spec.activations, spec.output.name if spec.output else found.name]
-    reference = capture(network.path, chosen, names)
+    reference = capture(opened, chosen, names)
     place = _place(spec, at, _captured_output(spec, reference).values.shape[1:])
     operands = operands_of(spec, _integers(reference))
     parts = take_apart(spec, operands, place, spec.output)
     runtime, runtime_note = None, None
     if spec.output is not None:
-        shipped = capture(
-            network.path, chosen, names, execution="runtime", int8_kernels=int8_kernels
-        )
+        shipped = capture(opened, chosen, names, execution="runtime", int8_kernels=int8_kernels)
         runtime, runtime_note = trace_runtime(spec, shipped, reference, place)
-    float_name, float_value, float_note = _float_value(network, spec, chosen, place, float_model)
+    float_name, float_value, float_note = _float_value(opened, spec, chosen, place, float_model)
     result = _result(spec, parts, spec.output)
     return Trace(
         model=network.path.name,
@@ -289,33 +292,33 @@ def _float_error_bound(parts: Parts) -> float:
 
 
 def _float_value(
-    network: Network,
+    model: OnnxModel,
     spec: IntegerLayer,
-    image: ImageSet,
+    image: Samples,
     place: tuple[int, ...],
-    given: str | Path | None,
+    given: ModelSource | None,
 ) -> tuple[str | None, float | None, str | None]:
-    path = known_float_model(network, given)
-    if path is None:
+    original = find_original(model, given)
+    if original is None:
         return None, None, "the float model is not known; give it with --float"
     try:
-        name = float_tensor_of(read_onnx(path), spec.layer.name, spec.output)
+        name = float_tensor_of(original.network, spec.layer.name, spec.output)
     except BadModelError as error:
         if given is not None:
             raise
         return None, None, str(error)
-    (found,) = capture(path, image, [name]).tensors.values()
+    (found,) = capture(original, image, [name]).tensors.values()
     if found.values.ndim != len(place) + 1 or any(
         i >= n for i, n in zip(place, found.values.shape[1:], strict=True)
     ):
         raise BadModelError(
-            f"{path.name} and {network.path.name} do not belong together: {spec.layer.name} gives "
+            f"{original.name} and {model.name} do not belong together: {spec.layer.name} gives "
             f"shape {list(found.values.shape[1:])} in the float one"
         )
     value = float(found.values[(0, *place)])
     if not np.isfinite(value):
-        return path.name, None, f"{path.name} gives {value} there"
-    return path.name, value, None
+        return original.name, None, f"{original.name} gives {value} there"
+    return original.name, value, None
 
 
 def _tensors(spec: IntegerLayer, place: tuple[int, ...]) -> tuple[TracedTensor, ...]:

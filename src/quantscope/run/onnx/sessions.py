@@ -1,19 +1,17 @@
 """onnxruntime sessions, opened the same way everywhere."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import onnx
 import onnxruntime as ort
 
-from quantscope.edit import lift_to_qdq
 from quantscope.errors import BadModelError
-from quantscope.model.onnx.file import OnnxFile
+from quantscope.model import Execution
+from quantscope.model.onnx.model import OnnxModel
+from quantscope.run.kernels import INT8_OPTION
 
-Execution = Literal["reference", "runtime"]
-
-INT8_OPTION = "session.qdqisint8allowed"
 _MOST_NODES_TO_PLAN = 256
 
 
@@ -39,22 +37,32 @@ def session_options(
 
 
 def open_session(
-    file: OnnxFile,
+    model: OnnxModel,
     execution: Execution,
     *,
     int8_kernels: bool | None = None,
     threads: int = 0,
 ) -> ort.InferenceSession:
-    """A session for one of the two executions.
+    """Open a session for one of the two executions.
 
     QLinear operators run the shipped kernels at any optimization level, so a QOperator model's
     reference is its QDQ lift.
     """
-    file.check_affordable()
+    model.file.check_affordable()
     options = session_options(execution, int8_kernels=int8_kernels, threads=threads)
-    if execution == "reference" and file.format in ("qoperator", "mixed"):
-        return _session(lift_to_qdq(file.load_proto()).SerializeToString(), options, file.path)
-    return _session(str(file.path), options, file.path)
+    if execution == "reference" and model.is_lifted:
+        return _session(model.stated.SerializeToString(), options, model.path)
+    return _session(str(model.path), options, model.path)
+
+
+def run_session(
+    session: ort.InferenceSession, outputs: Sequence[str], feeds: Mapping[str, Any], model: str
+) -> list[Any]:
+    """Run a session; whatever it raises becomes one line that names the model."""
+    try:
+        return list(session.run(list(outputs), dict(feeds)))
+    except Exception as error:  # onnxruntime's exceptions share no base class of their own
+        raise BadModelError(f"{model} failed while running: {reason_of(error)}") from None
 
 
 def session_of(

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import onnx
 
-from quantscope.run.onnx.capture import instrumented
+from quantscope.run.onnx.seeing import instrumented
 from quantscope.run.onnx.suffix.graph import Digest, ValueGraph, value_graph
 from quantscope.run.onnx.suffix.opening import optimized
 

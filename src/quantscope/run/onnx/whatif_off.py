@@ -10,7 +10,8 @@ from onnx import helper, numpy_helper
 
 from quantscope.model import Network, QuantTensor
 from quantscope.model.pairing.pair import Pairing
-from quantscope.run.onnx.compare.graph import ComparisonGraph, Probe
+from quantscope.run.compare.pair import ONLY_SQNR
+from quantscope.run.onnx.compare.graph import ComparisonGraph, GraphProbe
 from quantscope.run.onnx.compare.merge import FLOAT, QUANTIZED
 
 
@@ -42,14 +43,13 @@ def with_switched_off(
         pair = pairs[name]
         output = _probe(model, name, QUANTIZED + value, FLOAT + pair.float_name)
         probes.append(
-            Probe(
+            GraphProbe(
                 pair=pair,
                 tensor=tensor,
-                output=output,
-                size_output=None,
                 rows=("signal", "error"),
                 leaves=(),
-                no_sources="only the SQNR was asked for",
+                no_sources=ONLY_SQNR,
+                output=output,
             )
         )
     unseen = {name: why for name, why in compared.unseen.items() if name not in off}

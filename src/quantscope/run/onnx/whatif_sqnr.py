@@ -9,21 +9,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
 
 from quantscope.edit import Applied, Editor
 from quantscope.errors import BadConfigError
-from quantscope.model import load_onnx
+from quantscope.model import unknown_original
 from quantscope.model.pairing.pair import Pairing
 from quantscope.progress import Progress
 from quantscope.run.compare.results import Comparison, TensorComparison, Uncompared
 from quantscope.run.compare.scores import ScoreKeeper
 from quantscope.run.compare.statistics import Accumulator
 from quantscope.run.evaluate import Evaluation
-from quantscope.run.onnx.compare.graph import ComparisonGraph, Probe, build_graph
+from quantscope.run.onnx.compare.graph import ComparisonGraph, GraphProbe, build_graph
 from quantscope.run.onnx.compare.merge import FLOAT
 from quantscope.run.onnx.suffix.graph import Digest, ValueGraph, chain_of, frontier, value_graph
 from quantscope.run.onnx.suffix.kept import FLOAT_BYTES_AN_IMAGE
@@ -31,9 +31,10 @@ from quantscope.run.onnx.suffix.opening import executed_graph
 from quantscope.run.onnx.suffix.part import Array, PartBatch, PartRunner
 from quantscope.run.onnx.visible import Visible, carried_over, visible
 from quantscope.run.onnx.whatif_off import with_switched_off
-from quantscope.run.whatif.bench import Way
 from quantscope.run.whatif.downstream import FLOAT_BITS, NOT_QUANTIZED, DownstreamSqnr
-from quantscope.zoo import unknown_float_model
+
+if TYPE_CHECKING:
+    from quantscope.run.onnx.runnable import OnnxRunnable
 
 
 @dataclass(frozen=True)
@@ -52,15 +53,13 @@ class SqnrReader:
 
     def __init__(
         self,
+        runnable: "OnnxRunnable",
         editor: Editor,
-        way: Way,
         parts: PartRunner,
         graph_of: Callable[[Applied], ValueGraph],
-        *,
-        gives_probabilities: bool,
     ) -> None:
-        self._editor, self._way, self._parts, self._graph_of = editor, way, parts, graph_of
-        self._probabilities = gives_probabilities
+        self._runnable, self._editor = runnable, editor
+        self._parts, self._graph_of = parts, graph_of
         self._before: _Measured | None = None
 
     def read(
@@ -87,26 +86,26 @@ class SqnrReader:
     def _pairing(self) -> Pairing:
         pairing = self._editor.pairing
         if pairing is None or not pairing.outputs:
-            name = self._editor.file.path.name
-            if self._editor.float_path is not None:
+            model, original = self._editor.model, self._editor.original
+            if original is not None:
                 raise BadConfigError(
-                    f"{self._editor.float_path.name} and {name} have no output in common; "
-                    f"give the float model that {name} was made from"
+                    f"{original.name} and {model.name} have no output in common; "
+                    f"give the float model that {model.name} was made from"
                 )
-            raise unknown_float_model(self._editor.network)
+            raise unknown_original(model)
         return pairing
 
-    @cached_property
+    @property
     def _float(self) -> onnx.ModelProto:
-        assert self._editor.float_path is not None, "there is a pairing"
-        return load_onnx(self._editor.float_path).load_proto()
+        assert self._editor.original is not None, "there is a pairing"
+        return self._editor.original.as_onnx("compare").proto
 
     def _measure(
         self, applied: Applied | None, known: _Measured | None, progress: Progress
     ) -> _Measured:
         """Of the unedited model without `applied`; what is as in `known` is taken from there."""
         proto = self._editor.base if applied is None else applied.proto
-        seen = self._visible(applied) if self._way.execution == "runtime" else None
+        seen = self._visible(applied) if self._runnable.execution == "runtime" else None
         names = self._integer_names
         compared = build_graph(
             self._float,
@@ -133,8 +132,9 @@ class SqnrReader:
         if known is None:
             ends.append(compared.float_scores)
         for batch in self._run(compared, graph, ends, new, seen, progress) if ends else ():
-            for accumulator in accumulators:
-                accumulator.take(batch.values, batch.rows, batch.images)
+            for accumulator, probe in zip(accumulators, new, strict=True):
+                sums = probe.sums(batch.values)
+                accumulator.add(sums.statistics, sums.numbers, batch.rows, batch.images)
             if known is None:
                 # A copy: onnxruntime's own array would hold on to all memory of its session.
                 scores.append(batch.values[compared.float_scores][: batch.images].copy())
@@ -160,7 +160,7 @@ class SqnrReader:
         compared: ComparisonGraph,
         graph: ValueGraph,
         ends: list[str],
-        new: list[Probe],
+        new: list[GraphProbe],
         seen: Visible | None,
         progress: Progress,
     ) -> Iterator[PartBatch]:
@@ -176,7 +176,7 @@ class SqnrReader:
             done += batch.images
             progress("Comparing", done, len(self._parts.images))
 
-    def _float_cut(self, graph: ValueGraph, new: list[Probe], stored: set[str]) -> list[str]:
+    def _float_cut(self, graph: ValueGraph, new: list[GraphProbe], stored: set[str]) -> list[str]:
         """The float value to keep so that the next edit at this place need not start before it."""
         needed = [FLOAT + probe.pair.float_name for probe in new]
         for value in chain_of(graph.proto.graph.node, graph.input, needed):
@@ -209,14 +209,14 @@ class SqnrReader:
         names = [name for name in self._integer_names.values() if name in made]
         plain = self._graph_of(applied)
         return carried_over(self._base_visible, applied.proto, plain, names) or visible(
-            applied.proto, plain, names, int8_kernels=self._way.int8_kernels
+            applied.proto, plain, names, int8_kernels=self._runnable.int8_kernels
         )
 
     @cached_property
     def _base_visible(self) -> Visible:
-        editor, int8_kernels = self._editor, self._way.int8_kernels
+        editor, int8_kernels = self._editor, self._runnable.int8_kernels
         # What ships of a QOperator model is the file itself.
-        proto = editor.file.load_proto() if editor.lifted else editor.base
+        proto = self._runnable.model.proto if editor.lifted else editor.base
         plain = executed_graph(proto, "runtime", int8_kernels=int8_kernels)
         names = list(self._integer_names.values())
         return visible(proto, plain, names, int8_kernels=int8_kernels)
@@ -229,7 +229,7 @@ class SqnrReader:
             self._parts.images,
             evaluation.execution,
             model=evaluation.model,
-            probabilities=self._probabilities,
+            probabilities=self._runnable.gives_probabilities,
         )
         ends = np.cumsum([len(part) for part in float_scores])[:-1]
         for floats, own in zip(float_scores, np.split(evaluation.scores, ends), strict=True):
@@ -238,7 +238,7 @@ class SqnrReader:
         return {
             "model": evaluation.model,
             "digest": evaluation.digest,
-            "float_model": self._editor.float_path.name if self._editor.float_path else "",
+            "float_model": self._editor.original.name if self._editor.original else "",
             "float_digest": pairing.float_digest,
             "execution": evaluation.execution,
             "data": evaluation.data,

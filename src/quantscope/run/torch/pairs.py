@@ -15,15 +15,10 @@ from numpy.typing import NDArray
 
 from quantscope.model.channels import channel_axis
 from quantscope.model.pairing.pair import Pairing, TensorPair
-from quantscope.run.onnx.compare.graph import Detail
-from quantscope.run.onnx.compare.sources import NoSourcesError
+from quantscope.run.compare.pair import ONLY_SQNR, Detail, NoSourcesError
+from quantscope.run.intake import Feeds
+from quantscope.run.torch.nodes import Values, float_scores, run_nodes
 from quantscope.run.torch.probes import Scratch, TorchProbe, stacked
-from quantscope.run.torch.programs import (
-    Program,
-    Values,
-    float_scores,
-    run_nodes,
-)
 from quantscope.run.torch.quantizers import ProgramQuantizer, quantizer_of
 from quantscope.run.torch.schedule import schedule
 from quantscope.run.torch.sources import Leaf, Pieces, Regions, Variants, is_clip, pieces
@@ -32,6 +27,8 @@ from quantscope.run.torch.writes import why_unseen
 
 if TYPE_CHECKING:
     from torch.fx import Node
+
+    from quantscope.run.torch.runnable import ProgramRunnable
 
 Array = NDArray[Any]
 
@@ -51,7 +48,7 @@ class BatchResult:
 class _Side:
     """A program whose constant parts are computed already."""
 
-    program: Program
+    program: "ProgramRunnable"
     nodes: "dict[str, Node]" = field(repr=False)
     constants: Values = field(repr=False)
 
@@ -63,13 +60,13 @@ class _Side:
     def regions(self) -> Regions:
         return Regions(self.nodes, self.constants, self.program.input, self.program.writes.changing)
 
-    def start(self, images: Array) -> Values:
+    def start(self, feeds: Feeds) -> Values:
         own = self.program.writes.touched
         fixed = {name: value for name, value in self.constants.items() if name not in own}
-        return self.program.start(images) | fixed
+        return self.program.start(feeds) | fixed
 
 
-def _side(program: Program) -> _Side:
+def _side(program: "ProgramRunnable") -> _Side:
     constants = dict(program.constants)
     left: dict[str, Node] = {}
     for node in program.nodes:
@@ -92,8 +89,8 @@ class PairedPrograms:
 
     def __init__(
         self,
-        floats: Program,
-        quantized: Program,
+        floats: "ProgramRunnable",
+        quantized: "ProgramRunnable",
         pairing: Pairing,
         *,
         detail: Detail,
@@ -128,6 +125,10 @@ class PairedPrograms:
         self._as_stated = bool(floats.writes.changing or quantized.writes.changing)
         self._of_thread = local()
 
+    @cached_property
+    def by_name(self) -> dict[str, TorchProbe]:
+        return {probe.pair.name: probe for probe in self.probes}
+
     def _probes(
         self, unquantized: Sequence[tuple[TensorPair, ProgramQuantizer]]
     ) -> tuple[list[TorchProbe], dict[str, str]]:
@@ -157,7 +158,7 @@ class PairedPrograms:
         self, pair: TensorPair, quantizer: ProgramQuantizer, leaves: Mapping[str, Leaf]
     ) -> TorchProbe:
         found: Pieces | None = None
-        no_sources: str | None = "only the SQNR was asked for"
+        no_sources: str | None = ONLY_SQNR
         if self.detail == "full":
             try:
                 found, no_sources = self._pieces(pair, quantizer, leaves), None
@@ -191,27 +192,27 @@ class PairedPrograms:
             does_relu=pair.through_relu,
         )
 
-    def check(self, rows: Array) -> None:
+    def check(self, feeds: Feeds) -> None:
         """Run as the files state it from now on if the quicker way gives other scores."""
-        found = self.run(rows)
+        found = self.run(feeds)
         for side, scores in (
             (self.floats, found.float_scores),
             (self.quantized, found.quantized_scores),
         ):
-            plain = side.program.classifier.run(rows)
+            plain = side.program.scores(feeds)
             if not np.array_equal(plain, scores, equal_nan=True):
                 self._as_stated = True
 
-    def run(self, rows: Array, _: int = 0) -> BatchResult:
-        result = self._run(rows, as_stated=self._as_stated)
+    def run(self, feeds: Feeds) -> BatchResult:
+        result = self._run(feeds, as_stated=self._as_stated)
         finite = all(np.isfinite(found).all() for found in result.statistics.values())
         # In floats a NaN would stay one; as an integer it is some number.
-        return result if finite or self._as_stated else self._run(rows, as_stated=True)
+        return result if finite or self._as_stated else self._run(feeds, as_stated=True)
 
-    def _run(self, rows: Array, *, as_stated: bool) -> BatchResult:
+    def _run(self, feeds: Feeds, *, as_stated: bool) -> BatchResult:
         import torch
 
-        floats, quantized = self.floats.start(rows), self.quantized.start(rows)
+        floats, quantized = self.floats.start(feeds), self.quantized.start(feeds)
         if not hasattr(self._of_thread, "scratch"):
             self._of_thread.scratch = Scratch()
         variants = Variants(floats, quantized, self.floats.program.name)

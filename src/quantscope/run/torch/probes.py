@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from quantscope.model import QuantTensor
 from quantscope.model.pairing.pair import TensorPair
 from quantscope.run.compare.layout import CLIP_TOLERANCE
-from quantscope.run.onnx.compare.graph import Detail, Probe
+from quantscope.run.compare.pair import Detail, Probe
 from quantscope.run.torch.quantizers import Ends, ProgramQuantizer
 from quantscope.run.torch.sources import Pieces, Variants
 
@@ -44,13 +44,11 @@ class TorchProbe:
         """What the quantized program has it under, dequantized."""
         return self.quantizer.dequantized[0]
 
-    def accumulated(self, rows: tuple[str, ...]) -> Probe:
-        """What `Accumulator` needs to know of it."""
+    def measured(self, rows: tuple[str, ...]) -> Probe:
+        """Say of it what a comparison needs to know, whatever the framework."""
         return Probe(
             pair=self.pair,
             tensor=self.tensor,
-            output="",
-            size_output=None,
             rows=rows,
             leaves=() if self.pieces is None else tuple(x.tensor for x in self.pieces.inputs),
             no_sources=self.no_sources,

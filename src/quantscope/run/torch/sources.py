@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from quantscope.run.onnx.compare.sources import NoSourcesError
-from quantscope.run.torch.programs import Values, call
+from quantscope.run.compare.pair import NoSourcesError
+from quantscope.run.torch.nodes import Values, call
 from quantscope.run.torch.quantizers import is_quantize, operator_of
 
 if TYPE_CHECKING:

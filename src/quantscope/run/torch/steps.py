@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from quantscope.run.onnx.compare.graph import Detail
+from quantscope.run.compare.pair import Detail
+from quantscope.run.torch.nodes import prepared
 from quantscope.run.torch.probes import Measurement, Scratch, TorchProbe
-from quantscope.run.torch.programs import prepared
 from quantscope.run.torch.quantizers import ProgramQuantizer
 from quantscope.run.torch.schedule import Action, Side
 from quantscope.run.torch.sources import Variants

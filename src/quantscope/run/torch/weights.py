@@ -1,6 +1,6 @@
 """Weights of two PyTorch programs: what rounding them to integers did, and whether they fit."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +11,18 @@ from quantscope.model.pairing.fit import UNLIKE
 from quantscope.model.pairing.pair import Pairing, TensorPair
 from quantscope.run.compare.results import TensorComparison, Uncompared
 from quantscope.run.compare.weights import channel_axis, compared
-from quantscope.run.torch.programs import Program, as_array, names_read
+from quantscope.run.torch.nodes import as_array, names_read
 from quantscope.run.torch.quantizers import operator_of
+
+if TYPE_CHECKING:
+    from quantscope.run.torch.runnable import ProgramRunnable
 
 Values = NDArray[np.float64]
 
 
-def check_weights_fit(floats: Program, quantized: Program, pairing: Pairing) -> None:
+def check_weights_fit(
+    floats: "ProgramRunnable", quantized: "ProgramRunnable", pairing: Pairing
+) -> None:
     """Most weights must be alike, or the two programs do not belong together."""
     likeness: dict[str, float] = {}
     for pair in pairing.pairs:
@@ -41,7 +46,7 @@ def _sample(array: Any) -> Sample:
 
 
 def compare_weights(
-    floats: Program, quantized: Program, pairing: Pairing
+    floats: "ProgramRunnable", quantized: "ProgramRunnable", pairing: Pairing
 ) -> tuple[dict[str, TensorComparison], list[Uncompared]]:
     """By name; and those of which no float values are at hand."""
     found: dict[str, TensorComparison] = {}
@@ -57,7 +62,9 @@ def compare_weights(
     return found, missing
 
 
-def _compare(floats: Program, quantized: Program, pair: TensorPair) -> TensorComparison | str:
+def _compare(
+    floats: "ProgramRunnable", quantized: "ProgramRunnable", pair: TensorPair
+) -> TensorComparison | str:
     tensor = quantized.network.tensor(pair.name)
     f = float_values(floats, pair)
     if f is None and pair.through:
@@ -72,12 +79,12 @@ def _compare(floats: Program, quantized: Program, pair: TensorPair) -> TensorCom
     return compared(pair, tensor, f, q, axis)
 
 
-def float_constant(floats: Program, pair: TensorPair) -> Values | None:
+def float_constant(floats: "ProgramRunnable", pair: TensorPair) -> Values | None:
     found = floats.constants.get(pair.float_name)
     return None if found is None else as_array(found).astype(np.float64)
 
 
-def float_values(floats: Program, pair: TensorPair) -> Values | None:
+def float_values(floats: "ProgramRunnable", pair: TensorPair) -> Values | None:
     """What it was rounded from: with a BatchNorm folded in, where that is all that is folded."""
     found = float_constant(floats, pair)
     if found is None or not pair.through:
@@ -91,7 +98,7 @@ def float_values(floats: Program, pair: TensorPair) -> Values | None:
     return found * factor.reshape([-1 if at == axis else 1 for at in range(found.ndim)])
 
 
-def _batch_norm_factor(floats: Program, weight: str) -> Values | None:
+def _batch_norm_factor(floats: "ProgramRunnable", weight: str) -> Values | None:
     """Of each channel, by the BatchNorm that alone reads what is computed with the weight."""
     layers = [node for node in floats.nodes if weight in names_read(node)]
     users = list(layers[0].users) if len(layers) == 1 else []

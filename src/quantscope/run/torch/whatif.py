@@ -1,110 +1,86 @@
 """PT2E programs under edits, run whole. Needs the `torch` extra."""
 
-import hashlib
 import tempfile
 from collections import OrderedDict
 from functools import cached_property
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
-from quantscope.data import ImageSet
-from quantscope.edit import AnyApplied, AppliedProgram, ProgramEditor
-from quantscope.model import Pairing
+from quantscope.data import Samples
+from quantscope.edit import Applied, Editor
+from quantscope.model import need_original, open_model
 from quantscope.progress import Progress
-from quantscope.run.classifier import Classifier, refuse_int8_kernels
 from quantscope.run.evaluate import Evaluation, classify
-from quantscope.run.onnx.suffix.runner import Scores
-from quantscope.run.torch.classifier import refuse_runtime
-from quantscope.run.torch.programs import Program, opened_program
-from quantscope.run.torch.whatif_sqnr import ProgramSqnr, float_side
-from quantscope.run.whatif.bench import Facts, Way
+from quantscope.run.runnable import Scores, open_runnable
+from quantscope.run.torch.pair import fitting_pairing
+from quantscope.run.torch.runnable import ProgramRunnable, program_of
+from quantscope.run.torch.whatif_sqnr import ProgramSqnr
 from quantscope.run.whatif.downstream import DownstreamSqnr
-from quantscope.run.whatif.kernels import KernelChange
+from quantscope.run.whatif.runner import KernelChange
 
 _ANSWERS = 32
 
+_last_edited: WeakKeyDictionary[ProgramRunnable, tuple[str, ProgramRunnable]] = WeakKeyDictionary()
+"""By the unedited program: the edited one that was asked about last, by whichever samples."""
 
-def open_edited(applied: AppliedProgram) -> Program:
-    """Loaded as any file is, after the same checks."""
+
+def open_edited(base: ProgramRunnable, applied: Applied) -> ProgramRunnable:
+    """Load an edited program as any file is, after the same checks; the last one is kept."""
+    digest, known = applied.digest, _last_edited.get(base)
+    if known is not None and known[0] == digest:
+        return known[1]
+    _last_edited.pop(base, None)  # not two of them at a time
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"{applied.sources[0].stem}-edited.pt2"
+        path = Path(folder) / f"{base.model.path.stem}-edited.pt2"
         path.write_bytes(applied.to_bytes())
-        with opened_program(path) as program:
-            return program
+        edited = program_of(open_runnable(open_model(path)))
+    _last_edited[base] = digest, edited
+    return edited
 
 
-class ProgramBackend:
-    """The unedited program, the float one, and the edited one that was asked about last."""
-
-    def __init__(self, editor: ProgramEditor, way: Way) -> None:
-        path = editor.file.path
-        refuse_runtime(path, way.execution)
-        refuse_int8_kernels(path, way.int8_kernels)
-        self.editor, self.way = editor, way
-        with opened_program(path) as self.base:
-            opened = self.base.classifier
-        self.facts = Facts(path.name, opened.digest, opened.gives_probabilities, opened.provenance)
-        self._last: tuple[AppliedProgram, Program] | None = None
-
-    def runner(self, images: ImageSet) -> "ProgramRunner":
-        return ProgramRunner(self, images)
-
-    @cached_property
-    def floats(self) -> tuple[Program, Pairing]:
-        return float_side(self.base, self.editor.float_path)
-
-    def edited(self, applied: AppliedProgram) -> Program:
-        if self._last is None or self._last[0].content != applied.content:
-            self._last = None  # not two of them at a time
-            self._last = applied, open_edited(applied)
-        return self._last[1]
-
-
-class ProgramRunner:
+class ProgramEditedRunner:
     """Keeps no activations, and the scores of the last few edited programs."""
 
     kept_bytes = 0
 
-    def __init__(self, backend: ProgramBackend, images: ImageSet) -> None:
-        self._backend, self._images = backend, images
+    def __init__(
+        self, base: ProgramRunnable, editor: Editor, samples: Samples, *, batch: int | None
+    ) -> None:
+        self._base, self._editor, self._batch = base, editor, batch
+        self.samples = samples
         self._answers: OrderedDict[str, Scores] = OrderedDict()
 
     def base(self, progress: Progress) -> Scores:
-        return self._scores(self._backend.base.classifier, progress)
+        return self._scores(self._base, progress)
 
-    def edited(self, applied: AnyApplied, progress: Progress) -> Scores:
-        digest = hashlib.sha256(applied.to_bytes()).hexdigest()
-        if digest not in self._answers:
-            program = self._backend.edited(_program(applied))
-            self._answers[digest] = self._scores(program.classifier, progress)
+    def edited(self, applied: Applied, progress: Progress) -> Scores:
+        if applied.digest not in self._answers:
+            scores = self._scores(open_edited(self._base, applied), progress)
+            self._answers[applied.digest] = scores
             while len(self._answers) > _ANSWERS:
                 self._answers.popitem(last=False)
-        return self._answers[digest]
+        return self._answers[applied.digest]
 
-    def kernels_changed(self, applied: AnyApplied) -> tuple[KernelChange, ...]:
+    def kernels_changed(self, applied: Applied) -> tuple[KernelChange, ...]:
         """None: what a program states is what runs."""
         del applied
         return ()
 
     def downstream_sqnr(
-        self, applied: AnyApplied, base: Evaluation, edited: Evaluation, progress: Progress
+        self, applied: Applied, base: Evaluation, edited: Evaluation, progress: Progress
     ) -> DownstreamSqnr:
         del base  # compared anew, in the batches of a comparison
-        program = self._backend.edited(_program(applied)) if applied.edits else None
+        program = open_edited(self._base, applied) if applied.edits else None
         return self._sqnr.read(program, edited, progress)
 
     @cached_property
     def _sqnr(self) -> ProgramSqnr:
-        backend = self._backend
-        return ProgramSqnr(backend.base, *backend.floats, backend.way, self._images)
+        original = self._editor.original or need_original(self._editor.model)
+        floats = program_of(open_runnable(original))
+        pairing = fitting_pairing(floats, self._base)
+        return ProgramSqnr(self._base, floats, pairing, self.samples, batch=self._batch)
 
-    def _scores(self, classifier: Classifier, progress: Progress) -> Scores:
-        scores = classify(
-            classifier, self._images, batch=self._backend.way.batch, progress=progress
-        )
+    def _scores(self, program: ProgramRunnable, progress: Progress) -> Scores:
+        scores = classify(program, self.samples, batch=self._batch, progress=progress)
         scores.flags.writeable = False
         return scores
-
-
-def _program(applied: AnyApplied) -> AppliedProgram:
-    assert isinstance(applied, AppliedProgram), "edits of a program come from its own editor"
-    return applied

@@ -4,20 +4,19 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quantscope.data import ImageSet
+from quantscope.data import Samples
 from quantscope.model import Pairing, QuantTensor
 from quantscope.model.pairing.pair import TensorPair
 from quantscope.progress import Progress
+from quantscope.run.compare.compare import compare_pair
 from quantscope.run.compare.results import Comparison, Uncompared
 from quantscope.run.evaluate import Evaluation
-from quantscope.run.torch.compare import compare_paired, fitting_pairing, float_program_of
-from quantscope.run.torch.pairs import PairedPrograms
-from quantscope.run.torch.programs import Program, names_read, opened_program
+from quantscope.run.torch.nodes import names_read
+from quantscope.run.torch.pair import ProgramPair
 from quantscope.run.torch.quantizers import ProgramQuantizer, no_quantizer
-from quantscope.run.whatif.bench import Way
+from quantscope.run.torch.runnable import ProgramRunnable
 from quantscope.run.whatif.downstream import FLOAT_BITS, NOT_QUANTIZED, DownstreamSqnr
 
 if TYPE_CHECKING:
@@ -27,31 +26,29 @@ Digests = Mapping[str, str]
 """Of every value of a program: equal where it is the same function of the images."""
 
 
-def float_side(base: Program, float_path: Path | None) -> tuple[Program, Pairing]:
-    """The float program, loaded, and what of `base` stands for what of it."""
-    path = float_program_of(base.network, float_path)
-    # Its file may be gone afterwards; what is run and measured is in memory.
-    with opened_program(path) as floats:
-        return floats, fitting_pairing(floats, base)
-
-
 class ProgramSqnr:
     """For one set of images. For one thread at a time."""
 
     def __init__(
-        self, base: Program, floats: Program, pairing: Pairing, way: Way, images: ImageSet
+        self,
+        base: ProgramRunnable,
+        floats: ProgramRunnable,
+        pairing: Pairing,
+        samples: Samples,
+        *,
+        batch: int | None,
     ) -> None:
         self._base, self._floats, self._pairing = base, floats, pairing
-        self._way, self._images = way, images
+        self._samples, self._batch = samples, batch
         self._before: Comparison | None = None
 
     def read(
-        self, edited: Program | None, evaluation: Evaluation, progress: Progress
+        self, edited: ProgramRunnable | None, evaluation: Evaluation, progress: Progress
     ) -> DownstreamSqnr:
         """`evaluation` is the edited program's; None where nothing is edited."""
         if self._before is None:
-            programs = PairedPrograms(self._floats, self._base, self._pairing, detail="sqnr")
-            self._before = self._compare(programs, progress)
+            run = ProgramPair(self._floats, self._base, self._pairing, detail="sqnr")
+            self._before = self._compare(run, progress)
         before = after = self._before
         downstream: tuple[str, ...] = ()
         if edited is not None:
@@ -65,27 +62,30 @@ class ProgramSqnr:
     def _digests(self) -> Digests:
         return value_digests(self._base)
 
-    def _compare(self, programs: PairedPrograms, progress: Progress) -> Comparison:
-        way = self._way
-        return compare_paired(
-            programs, self._images, threads=way.threads, batch=way.batch, progress=progress
+    def _compare(self, run: ProgramPair, progress: Progress) -> Comparison:
+        return compare_pair(
+            run,
+            self._samples,
+            threads=self._base.threads,
+            batch=self._batch,
+            progress=progress,
         )
 
-    def _after(self, edited: Program, progress: Progress) -> Comparison:
+    def _after(self, edited: ProgramRunnable, progress: Progress) -> Comparison:
         """Under the names and in the order of the unedited program, whatever is off."""
         now = self._tensors_in(edited)
         instead = dict(self._instead(edited, now))
         gone = {p.name: p for p in self._activations if p.name not in now}
         unquantized = [(gone[name], nothing) for name, nothing in instead.items()]
         tensors = tuple(now.get(t.name, t) for t in self._base.network.tensors)
-        programs = PairedPrograms(
+        run = ProgramPair(
             self._floats,
-            replace(edited, network=replace(edited.network, tensors=tensors)),
+            edited.with_tensors(tensors),
             replace(self._pairing, pairs=tuple(p for p in self._activations if p.name in now)),
             detail="sqnr",
             unquantized=unquantized,
         )
-        found = self._compare(programs, progress)
+        found = self._compare(run, progress)
         unseen = [
             Uncompared(name, "activation", NOT_QUANTIZED) for name in gone if name not in instead
         ]
@@ -102,7 +102,7 @@ class ProgramSqnr:
     def _activations(self) -> list[TensorPair]:
         return [pair for pair in self._pairing.pairs if pair.role == "activation"]
 
-    def _tensors_in(self, edited: Program) -> dict[str, QuantTensor]:
+    def _tensors_in(self, edited: ProgramRunnable) -> dict[str, QuantTensor]:
         """The edited program's own, by what the unedited one calls them: known by their values."""
         by_value = {name: t for t in edited.network.tensors for name in t.integer_names}
         found = {}
@@ -113,7 +113,7 @@ class ProgramSqnr:
         return found
 
     def _instead(
-        self, edited: Program, now: Mapping[str, QuantTensor]
+        self, edited: ProgramRunnable, now: Mapping[str, QuantTensor]
     ) -> Iterator[tuple[str, ProgramQuantizer]]:
         """For activations that are off: what their readers get."""
         nodes = {node.name: node for node in edited.nodes}
@@ -126,7 +126,7 @@ class ProgramSqnr:
                 yield pair.name, no_quantizer(tensor, value)
 
     def _read_instead(
-        self, tensor: QuantTensor, nodes: "Mapping[str, Node]", edited: Program
+        self, tensor: QuantTensor, nodes: "Mapping[str, Node]", edited: ProgramRunnable
     ) -> str | None:
         for reader in self._base.nodes:
             if reader.name in nodes:
@@ -137,7 +137,7 @@ class ProgramSqnr:
         output = self._base.network.outputs[0].name
         return edited.network.outputs[0].name if output in tensor.dequantized_names else None
 
-    def _downstream(self, edited: Program) -> Iterator[str]:
+    def _downstream(self, edited: ProgramRunnable) -> Iterator[str]:
         digests, now = value_digests(edited), self._tensors_in(edited)
         for pair in self._activations:
             before = self._base.network.tensor(pair.name)
@@ -150,7 +150,7 @@ def _digest(tensor: QuantTensor, digests: Digests) -> list[str | None]:
     return [digests.get(name) for name in tensor.dequantized_names]
 
 
-def value_digests(program: Program) -> Digests:
+def value_digests(program: ProgramRunnable) -> Digests:
     """Names of values do not count, nor which file they come from."""
     import torch
     from torch.fx.node import map_arg

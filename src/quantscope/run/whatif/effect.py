@@ -1,17 +1,16 @@
 """What an edit did, with what it is measured against."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from quantscope.edit import AnyApplied, describe, edit_to_dict
+from quantscope.edit import Applied, describe, edit_to_dict
 from quantscope.errors import BadDataError
 from quantscope.model import QuantParams
 from quantscope.run.evaluate import Evaluation, PairedDelta
-from quantscope.run.whatif.kernels import KernelChange
+from quantscope.run.whatif.runner import KernelChange
 
 SCHEMA_VERSION = 1
 
@@ -39,18 +38,13 @@ class Effect:
     evaluation: Evaluation
     against_base: PairedDelta
     against_float: PairedDelta | None
-    applied: AnyApplied
+    applied: Applied
     unchanged: bool
-    find_kernels: Callable[[], tuple[KernelChange, ...]] = field(repr=False)
+    kernels_changed: tuple[KernelChange, ...] | None = None
+    """Layers that are executed otherwise than in the unedited model, in runtime execution.
 
-    @cached_property
-    def kernels_changed(self) -> tuple[KernelChange, ...]:
-        """Layers that are executed otherwise than in the unedited model, in runtime execution.
-
-        Found when it is first asked for: in reference execution, onnxruntime's optimizer has to be
-        asked about the edited model first.
-        """
-        return self.find_kernels()
+    None where that was not asked for.
+    """
 
     def predictions(self, indices: Sequence[int]) -> tuple[Prediction, ...]:
         """Of chosen images, by their index in the full set."""
@@ -97,7 +91,7 @@ class Effect:
             "evaluation": self.evaluation.to_dict(),
             "against_base": _delta(self.against_base),
             "against_float": None if self.against_float is None else _delta(self.against_float),
-            "kernels_changed": [change._asdict() for change in self.kernels_changed],
+            "kernels_changed": [change._asdict() for change in self.kernels_changed or ()],
             "unchanged": self.unchanged,
         }
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from quantscope.run.onnx.sessions import Execution
+from quantscope.model import Execution
 
 SCHEMA_VERSION = 1
 

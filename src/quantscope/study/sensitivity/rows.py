@@ -7,11 +7,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.data import ImageSet
-from quantscope.run.evaluate import NO_CLASS, Evaluation, PairedDelta
-from quantscope.run.onnx.sessions import Execution
+from quantscope.data import Samples
+from quantscope.model import Execution
+from quantscope.run.evaluate import Evaluation, PairedDelta, judge_scores
+from quantscope.run.runnable import Scores
 from quantscope.study.sensitivity.results import Base, RowMode, SensitivityRow
-from quantscope.study.sensitivity.sweep import Scores
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Variant:
 class Judge:
     """Scores are compared with the float model's for those images where these are finite."""
 
-    images: ImageSet
+    images: Samples
     execution: Execution
     float_scores: Scores
 
@@ -85,21 +85,7 @@ class Judge:
         return np.array_equal(scores[self.finite], self.float_scores[self.finite])
 
     def _evaluation(self, scores: Scores) -> Evaluation:
-        with_nan = np.isnan(scores).any(axis=1)
-        return Evaluation(
-            model="a variant",
-            digest="",
-            execution=self.execution,
-            data=self.images.name,
-            data_digest=self.images.digest,
-            labels=self.images.labels,
-            predictions=np.where(with_nan, NO_CLASS, scores.argmax(axis=1)),
-            indices=self.images.indices,
-            scores=scores,
-            loss=None,
-            class_names=tuple(str(place) for place in range(scores.shape[1])),
-            provenance={},
-        )
+        return judge_scores(scores, self.images, model="a variant", execution=self.execution)
 
 
 def sqnr_db(reference: Scores, scores: Scores) -> float | None:

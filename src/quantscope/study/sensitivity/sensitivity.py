@@ -6,25 +6,29 @@ computes once whatever they have in common: see `sensitivity_graph`.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
-from quantscope.data import ImageSet
+from quantscope.data import Samples
 from quantscope.edit import Applied, Edit, Editor, Off, On
 from quantscope.edit.targets import parts_of
-from quantscope.errors import BadConfigError, BadDataError, BadModelError
-from quantscope.model import load_onnx
-from quantscope.model.onnx.file import OnnxFile
+from quantscope.errors import BadConfigError, BadModelError
+from quantscope.model import (
+    Execution,
+    ModelSource,
+    open_model,
+    recorded_digest,
+    unknown_original,
+)
+from quantscope.model.onnx.model import OnnxModel
 from quantscope.progress import Progress, silent
-from quantscope.run.classifier import Classifier, find_onnx
 from quantscope.run.compare.reading import from_another
 from quantscope.run.evaluate import evaluate
 from quantscope.run.in_order import cores
-from quantscope.run.onnx.classifier import open_onnx
-from quantscope.run.onnx.sessions import Execution
+from quantscope.run.intake import check_batch, check_samples
 from quantscope.run.onnx.suffix.graph import ValueGraph, value_graph
 from quantscope.run.onnx.suffix.opening import executed_graph
+from quantscope.run.runnable import Runnable, Scores, open_runnable
 from quantscope.study.sensitivity.results import (
     INPUT_TYPE,
     Mode,
@@ -33,8 +37,7 @@ from quantscope.study.sensitivity.results import (
     Sensitivity,
 )
 from quantscope.study.sensitivity.rows import Judge, Variant
-from quantscope.study.sensitivity.sweep import Scores, Sweep, fitting_batch
-from quantscope.zoo import recorded_float_digest, unknown_float_model
+from quantscope.study.sensitivity.sweep import Sweep, fitting_batch
 
 _FLOAT, _BASE, _LAYER = "float", "base", "layer "
 _EXPECTED_NOTE = "is put back"  # of a ReLU that the quantizer did; nothing that a reader must know
@@ -43,10 +46,10 @@ _WHAT = {"disable": "Switching layers off", "enable": "Switching layers on"}
 
 
 def sensitivity(
-    model: str | Path,
-    images: ImageSet,
+    model: ModelSource,
+    images: Samples,
     *,
-    float_model: str | Path | None = None,
+    float_model: ModelSource | None = None,
     mode: Mode = "disable",
     execution: Execution = "reference",
     int8_kernels: bool | None = None,
@@ -65,45 +68,43 @@ def sensitivity(
     "disable" only. The float model always runs as its file states it; None works for bundled
     models and for those that say what they were made from. `threads` 0 means all cores.
     """
-    if len(images) == 0:
-        raise BadDataError(f"{images.name} holds no images; give at least one")
-    if batch is not None and batch < 1:
-        raise BadConfigError(f"A batch holds at least one image, not {batch}")
+    check_samples(images)
+    check_batch(batch)
     if execution == "runtime" and mode != "disable":
         raise BadConfigError(
             f"Mode {mode} has no runtime execution: one quantized layer between float ones runs no "
             f"integer kernel; use --execution reference, or --mode disable"
         )
-    editor = _editor(load_onnx(find_onnx(model, "sensitivity")), float_model)
-    float_file = _float_file(editor)
-    classifier = open_onnx(float_file.path, execution="reference", int8_kernels=int8_kernels)
-    _check_images(classifier, images)
+    editor = _open_editor(open_model(model).as_onnx("sensitivity"), float_model)
+    original = _original(editor)
+    floats = open_runnable(original, execution="reference", int8_kernels=int8_kernels)
+    _check_images(floats, images)
     targets = _targets(editor, progress)
     if not targets.found:
         why = next((f": {each.reason}" for each in targets.skipped), "")
-        raise BadModelError(f"No layer of {editor.file.path.name} can be switched{why}")
+        raise BadModelError(f"No layer of {editor.model.name} can be switched{why}")
     size = batch or fitting_batch(editor.network, len(images), threads or cores())
     modes: tuple[RowMode, ...] = ("disable", "enable") if mode == "both" else (mode,)
     swept: dict[RowMode, _Swept] = {}
     for each in modes:
-        variants = _Variants(editor, targets.found, each, float_file, execution, int8_kernels)
+        variants = _Variants(editor, targets.found, each, original, execution, int8_kernels)
         sweep = Sweep(images, size, threads, _WHAT[each], progress)
         swept[each] = _Swept(variants, sweep.scores(variants))
-        _check_finite(swept[each].scores[_FLOAT], float_file.path.name)
+        _check_finite(swept[each].scores[_FLOAT], original.name)
     first = swept[modes[0]]
     judge = Judge(images, execution, first.scores[_FLOAT])
     bases = {each: judge.base(part.scores[_BASE]) for each, part in swept.items()}
     return Sensitivity(
-        model=editor.file.path.name,
-        digest=editor.file.digest,
-        float_model=float_file.path.name,
-        float_digest=float_file.digest,
+        model=editor.model.name,
+        digest=editor.model.digest,
+        float_model=original.name,
+        float_digest=original.digest,
         mode=mode,
         execution=execution,
         data=images.name,
         data_digest=images.digest,
         images=len(images),
-        scores="probabilities" if classifier.gives_probabilities else "logits",
+        scores="probabilities" if floats.gives_probabilities else "logits",
         float_accuracy=judge.base(judge.float_scores).accuracy,
         quantized=bases.get("disable"),
         all_off=bases.get("enable"),
@@ -114,35 +115,34 @@ def sensitivity(
         ),
         not_switched=targets.skipped,
         notes=(
-            *_notes(editor, float_file, execution),
-            *_left_out(judge, float_file.path.name),
+            *_notes(editor, original, execution),
+            *_left_out(judge, original.name),
             *targets.notes,
         ),
-        provenance=classifier.provenance,
+        provenance=floats.provenance,
     )
 
 
-def _editor(file: OnnxFile, float_model: str | Path | None) -> Editor:
-    if file.format == "float":
+def _open_editor(model: OnnxModel, float_model: ModelSource | None) -> Editor:
+    if model.is_float:
         raise BadModelError(
-            f"{file.path.name} is not quantized, so there is nothing to switch; give the quantized "
+            f"{model.name} is not quantized, so there is nothing to switch; give the quantized "
             f"model, and the float one with --float"
         )
-    return Editor(file, float_model)
+    return Editor(model, float_model)
 
 
-def _float_file(editor: Editor) -> OnnxFile:
-    if editor.float_path is None or editor.pairing is None:
-        raise unknown_float_model(editor.network)
-    return load_onnx(editor.float_path)
+def _original(editor: Editor) -> OnnxModel:
+    if editor.original is None or editor.pairing is None:
+        raise unknown_original(editor.model)
+    return editor.original.as_onnx("sensitivity")
 
 
-def _notes(editor: Editor, float_file: OnnxFile, execution: Execution) -> Iterator[str]:
+def _notes(editor: Editor, original: OnnxModel, execution: Execution) -> Iterator[str]:
     if editor.lifted and execution == "runtime":
         yield _LIFTED
-    made_from = recorded_float_digest(editor.network)
-    given = float_file.path.name, float_file.digest
-    another = from_another(editor.file.path.name, made_from, *given)
+    made_from = recorded_digest(editor.model)
+    another = from_another(editor.model.name, made_from, original.name, original.digest)
     if another is not None:
         yield another
 
@@ -157,10 +157,10 @@ def _left_out(judge: Judge, float_model: str) -> Iterator[str]:
         )
 
 
-def _check_images(classifier: Classifier, images: ImageSet) -> None:
+def _check_images(floats: Runnable, images: Samples) -> None:
     """Find out before the long work whether the images fit the model, and their labels too."""
     ends = [int(images.labels.argmin()), int(images.labels.argmax())]
-    evaluate(classifier, images.select(ends))
+    evaluate(floats, images.select(ends))
 
 
 def _check_finite(scores: Scores, model: str) -> None:
@@ -216,7 +216,7 @@ class _Variants:
     editor: Editor
     targets: Sequence[tuple[str, str]]
     mode: RowMode
-    float_file: OnnxFile
+    original: OnnxModel
     execution: Execution
     int8_kernels: bool | None
     tensors: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -225,7 +225,7 @@ class _Variants:
         everything = [Off(name) for name, _ in self.targets] if self.mode == "enable" else []
         base = self.editor.apply(everything)
         yield _BASE, self._graph(base)
-        yield _FLOAT, value_graph(self.float_file.load_proto())
+        yield _FLOAT, value_graph(self.original.proto)
         for name, _ in self.targets:
             switch: Edit = Off(name) if self.mode == "disable" else On(name)
             applied = self.editor.apply([*everything, switch])

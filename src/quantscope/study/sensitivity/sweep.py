@@ -9,19 +9,17 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from quantscope.data import ImageSet
+from quantscope.data import Samples
 from quantscope.errors import BadModelError
 from quantscope.model import Network
 from quantscope.progress import Progress
-from quantscope.run.batches import input_batches
-from quantscope.run.classifier import Classifier
-from quantscope.run.in_order import cores, in_order
+from quantscope.run.in_order import cores, side_by_side
+from quantscope.run.intake import Batch, Intake
 from quantscope.run.onnx.sessions import reason_of, session_of
 from quantscope.run.onnx.suffix.graph import ValueGraph
-from quantscope.run.onnx.suffix.opening import input_facts
+from quantscope.run.onnx.suffix.opening import intake_of
+from quantscope.run.runnable import Scores
 from quantscope.study.sensitivity.graph import INPUT, SharedGraph
-
-Scores = NDArray[np.floating]
 
 # What the variants have in common should still be near the cores when they read it; measured.
 _ACTIVATION_BYTES_A_BATCH = 2 << 20
@@ -32,7 +30,7 @@ _SMALLEST_BATCH, _LARGEST_BATCH = 4, 256
 class Sweep:
     """`threads` take a batch each; 0 means all cores."""
 
-    images: ImageSet
+    images: Samples
     batch: int
     threads: int
     what: str
@@ -40,35 +38,35 @@ class Sweep:
 
     def scores(self, variants: Iterable[tuple[str, ValueGraph]]) -> dict[str, Scores]:
         """One row an image for each variant, bit for bit those of running it alone."""
-        graphs: list[tuple[Classifier, SharedGraph]] = []
+        graphs: list[tuple[Intake, SharedGraph]] = []
         for name, graph in variants:
             home = next((shared for _, shared in reversed(graphs) if shared.takes(graph)), None)
             if home is None:
                 home = SharedGraph(graph)
-                graphs.append((input_facts(graph.proto, "reference", name), home))
+                graphs.append((intake_of(graph.proto, name), home))
             home.add(name, graph)
         total, done = len(graphs) * len(self.images), 0
         found: dict[str, Scores] = {}
-        for facts, shared in graphs:
-            found |= self._run(facts, shared, done, total)
+        for intake, shared in graphs:
+            found |= self._run(intake, shared, done, total)
             done += len(self.images)
         return found
 
-    def _run(
-        self, facts: Classifier, shared: SharedGraph, done: int, total: int
-    ) -> dict[str, Scores]:
+    def _run(self, intake: Intake, shared: SharedGraph, done: int, total: int) -> dict[str, Scores]:
         # Threads take whole batches: the operators are too short to share one between them.
         session = session_of(shared.model(), "reference", threads=1)
         names = list(dict.fromkeys(shared.outputs.values()))
         parts: list[list[Scores]] = []
 
-        def run(rows: NDArray[Any], count: int) -> list[Scores]:
-            return [_rows(found, len(rows))[:count] for found in _answer(session, names, rows)]
+        def run(batch: Batch) -> list[Scores]:
+            (rows,) = batch.feeds.values()
+            found = _answer(session, names, rows)
+            return [_flat_rows(each, batch.rows)[: batch.samples] for each in found]
 
-        batches = input_batches(facts, self.images, self.batch)
-        for _, count, scores in in_order(run, batches, threads=self.threads or cores()):
+        batches = intake.batches(self.images, self.batch)
+        for batch, scores in side_by_side(run, batches, threads=self.threads or cores()):
             parts.append(scores)
-            done += count
+            done += batch.samples
             self.progress(self.what, done, total)
         joined = dict(zip(names, map(np.concatenate, zip(*parts, strict=True)), strict=True))
         return {variant: joined[value] for variant, value in shared.outputs.items()}
@@ -91,6 +89,6 @@ def _answer(session: ort.InferenceSession, names: list[str], rows: NDArray[Any])
     return found
 
 
-def _rows(scores: Scores, images: int) -> Scores:
+def _flat_rows(scores: Scores, images: int) -> Scores:
     """[N,10,1,1], left by a pooling, as [N,10]."""
     return scores.reshape(images, -1) if scores.ndim > 2 and len(scores) == images else scores

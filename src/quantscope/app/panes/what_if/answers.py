@@ -12,11 +12,11 @@ from weakref import WeakKeyDictionary
 from quantscope.app.edits import Edits
 from quantscope.app.memo import Memo
 from quantscope.app.session import Session
-from quantscope.data import ImageSet
-from quantscope.edit import AnyEditor, open_editor
+from quantscope.data import Samples
+from quantscope.edit import Editor
 from quantscope.errors import QuantscopeError, StoppedError
+from quantscope.model import Execution
 from quantscope.progress import Progress
-from quantscope.run.onnx.sessions import Execution
 from quantscope.run.whatif.whatif import DownstreamSqnr, Effect, KernelChange, WhatIf
 
 _SECONDS_OF_REST = 0.25
@@ -47,7 +47,7 @@ class Answer:
     session: Session
     edits: Edits
     way: Way
-    images: ImageSet | None = None
+    images: Samples | None = None
     effect: Effect | None = None
     after: DownstreamSqnr | None = None
     kernels: tuple[KernelChange, ...] = ()
@@ -58,8 +58,7 @@ class Answer:
         """The effect as plain values, for a recipe; None if there is none."""
         if self.effect is None or not self.edits:
             return None
-        with asked_for(self.session, self.way).lock:
-            return self.effect.to_dict()
+        return self.effect.to_dict()
 
 
 def joined(before: Answer | None, answer: Answer) -> Answer:
@@ -99,21 +98,20 @@ def asked_for(session: Session, way: Way) -> Asked:
     return tools_of(session).get(way, lambda: Asked(_open(session, way, session.sample)))
 
 
-def _open(session: Session, way: Way, images: ImageSet) -> WhatIf:
+def _open(session: Session, way: Way, images: Samples) -> WhatIf:
     return WhatIf(
-        session.opened.path,
+        editor_of(session),
         images,
-        float_model=session.opened.compared_with,
         execution=way.execution,
         int8_kernels=way.int8_kernels,
         kept_bytes_limit=_KEPT_BYTES,
     )
 
 
-def editor_of(session: Session) -> AnyEditor:
+def editor_of(session: Session) -> Editor:
     """Opened when it is first needed, and shared by all pages of this pair."""
     opened = session.opened
-    return tools_of(session).get("editor", lambda: open_editor(opened.path, opened.compared_with))
+    return tools_of(session).get("editor", lambda: Editor(opened.model, opened.compared_with))
 
 
 def tools_of(session: Session) -> Memo:
@@ -123,18 +121,15 @@ def tools_of(session: Session) -> Memo:
 
 
 def answer_on(
-    images: ImageSet, session: Session, edits: Edits, way: Way, progress: Progress
+    images: Samples, session: Session, edits: Edits, way: Way, progress: Progress
 ) -> Answer:
     """On the whole sample, or on more images; raises what goes wrong."""
     if images is not session.sample:
         effect = _open(session, way, images).answer(edits, full=True, progress=progress)
-        # Asked now, so that nothing holds on to what was kept of so many images.
-        kernels = effect.kernels_changed if edits else ()
-        effect = replace(effect, find_kernels=lambda: kernels)
     else:
         asked = asked_for(session, way)
         with asked.lock:
-            effect = asked.what_if.answer(edits, full=True, progress=progress)
+            effect = asked.what_if.answer(edits, full=True, kernels=False, progress=progress)
     return _settled(Answer(session, edits, way, images, effect))
 
 
@@ -204,26 +199,28 @@ class Answers:
 def _first(question: Answer) -> Answer:
     asked = asked_for(question.session, question.way)
     with asked.lock:
-        effect = asked.what_if.answer(question.edits)
+        effect = asked.what_if.answer(question.edits, kernels=False)
     return replace(question, effect=effect, images=asked.what_if.quick_images)
 
 
 def _settled(answer: Answer) -> Answer:
     """With what takes longer than the numbers: the kernels that run otherwise than before."""
-    return replace(answer, settled=True, kernels=_kernels(answer))
-
-
-def _kernels(answer: Answer) -> tuple[KernelChange, ...]:
-    if answer.effect is None or not answer.edits:
-        return ()
-    with asked_for(answer.session, answer.way).lock:
-        return answer.effect.kernels_changed
+    effect = answer.effect
+    if effect is None or not answer.edits:
+        return replace(answer, settled=True)
+    if effect.kernels_changed is None:
+        asked = asked_for(answer.session, answer.way)
+        with asked.lock:
+            found = asked.what_if.kernels_of(effect.applied)
+        effect = replace(effect, kernels_changed=found)
+    return replace(answer, settled=True, effect=effect, kernels=effect.kernels_changed or ())
 
 
 def _second(answer: Answer, progress: Progress) -> Answer:
     asked = asked_for(answer.session, answer.way)
     with asked.lock:
-        after = asked.what_if.downstream_sqnr(answer.edits, progress=progress)
+        assert answer.effect is not None, "the second answer comes after the first"
+        after = asked.what_if.sqnr_of(answer.effect.applied, progress=progress)
     return replace(answer, after=after)
 
 

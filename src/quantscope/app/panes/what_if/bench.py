@@ -29,8 +29,8 @@ from quantscope.app.widgets.live import Live
 from quantscope.app.widgets.qparam import QParam
 from quantscope.app.widgets.switches import Switches
 from quantscope.app.worker import Worker
-from quantscope.data import ImageSet
-from quantscope.edit import AnyApplied, AnyEditor
+from quantscope.data import Samples
+from quantscope.edit import Applied, Editor
 from quantscope.edit.edits import EditedRole
 from quantscope.errors import BadConfigError, QuantscopeError
 from quantscope.plain_text import many
@@ -57,7 +57,7 @@ class Bench:
         self.worker = Worker(self.full, lambda: None)
         self.answers = Answers(self._publish)
         self.keeping = Keeping(self)
-        self._applied: AnyApplied | None = None
+        self._applied: Applied | None = None
         self._seen = 0
         self._refused = ("", "")
         # Findings arrive in threads of their own, gestures in the kernel's.
@@ -71,7 +71,7 @@ class Bench:
         return self.page.session
 
     @property
-    def editor(self) -> AnyEditor:
+    def editor(self) -> Editor:
         return editor_of(self.session)
 
     @property
@@ -82,7 +82,7 @@ class Bench:
         return Way()
 
     @property
-    def applied(self) -> AnyApplied:
+    def applied(self) -> Applied:
         """The model with the edits in force."""
         if self._applied is None or self._applied.edits != self.page.edits:
             self._applied = self.editor.apply(self.page.edits)
@@ -300,7 +300,7 @@ class Bench:
         elif message.get("do") == "start" and not self.full.running:
             self.worker.start(self._measure_all)
 
-    def _more_than(self, images: ImageSet) -> str:
+    def _more_than(self, images: Samples) -> str:
         """What the button offers next; empty where there are no more images."""
         session = self.session
         if len(images) < len(session.sample):

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from quantscope.app.thumbnail import thumbnail
-from quantscope.data import ImageSet
+from quantscope.data import Samples
 from quantscope.run import PairedDelta
 
 _SHOWN = 24
@@ -17,7 +17,7 @@ _TITLES = {
 }
 
 
-def flip_groups(delta: PairedDelta, images: ImageSet) -> list[dict[str, Any]]:
+def flip_groups(delta: PairedDelta, images: Samples) -> list[dict[str, Any]]:
     """As `Flips.groups` has them; `delta` is of these images, edited against original."""
     now, before, labels = delta.first.predictions, delta.second.predictions, delta.first.labels
     moved = now != before
@@ -38,7 +38,7 @@ def flip_groups(delta: PairedDelta, images: ImageSet) -> list[dict[str, Any]]:
     ]
 
 
-def _image(delta: PairedDelta, images: ImageSet, row: int) -> dict[str, Any]:
+def _image(delta: PairedDelta, images: Samples, row: int) -> dict[str, Any]:
     names = (*delta.first.class_names, "NaN")  # the prediction is -1 where a score is NaN
     return {
         "index": int(delta.first.indices[row]),

@@ -11,7 +11,7 @@ from quantscope.app.panes.what_if.answers import Answer, Way
 from quantscope.app.selection import select_tensor
 from quantscope.app.session import Session
 from quantscope.app.words import word
-from quantscope.edit import AnyApplied, Change
+from quantscope.edit import Applied, Change
 from quantscope.plain_text import many
 from quantscope.report.network_text import spread_text
 from quantscope.run import Evaluation, PairedDelta
@@ -167,7 +167,7 @@ def _number(label: str, found: Evaluation, against: PairedDelta | None, title: s
     )
 
 
-def _changes(session: Session, applied: AnyApplied) -> str:
+def _changes(session: Session, applied: Applied) -> str:
     """Everything in the model that is not what it was, folded away."""
     tensors = {t.name: t for t in session.opened.network.tensors}
     rows = []

@@ -10,8 +10,8 @@ from quantscope.app.place import Given
 from quantscope.app.widgets.recipes import Recipes
 from quantscope.edit import Recipe, describe, guided_recipes, replay
 from quantscope.errors import BadConfigError, QuantscopeError
+from quantscope.model import bundled_models
 from quantscope.plain_text import many
-from quantscope.zoo import bundled_models
 
 if TYPE_CHECKING:
     from quantscope.app.panes.what_if.bench import Bench
@@ -57,7 +57,7 @@ class Keeping:
         answer = bench.answer
         measured = answer is not None and answer.edits == bench.page.edits
         return Recipe(
-            base_digest=bench.editor.file.digest,
+            base_digest=bench.editor.model.digest,
             base_model=bench.session.opened.name,
             edits=bench.page.edits,
             note=self.widget.note,
@@ -130,7 +130,7 @@ class Keeping:
     def _refuse(self, recipe: Recipe, why: str, *, tried: bool) -> None:
         """`tried`: to apply what fits another model, so that is not offered again."""
         bench = self.bench
-        other = recipe.base_digest != bench.editor.file.digest
+        other = recipe.base_digest != bench.editor.model.digest
         model = recipe.base_model if other and recipe.base_model in bundled_models() else ""
         self._say(refused=why, fits=other and not tried, model=model)
 

@@ -11,7 +11,7 @@ from quantscope.app.edits import Edits, factor_of
 from quantscope.app.selection import Selection
 from quantscope.app.session import Session
 from quantscope.arithmetic import QuantParams
-from quantscope.edit import AnyApplied, AnyEditor, Edit, Off, OffRole, On, OnRole, SetScale
+from quantscope.edit import Applied, Edit, Editor, Off, OffRole, On, OnRole, SetScale
 from quantscope.edit.settings import stays_symmetric
 from quantscope.edit.targets import parts_of
 from quantscope.errors import QuantscopeError
@@ -27,8 +27,8 @@ class Situation:
     """A model with edits in force, and the tensor that the controls are for."""
 
     session: Session
-    editor: AnyEditor
-    applied: AnyApplied
+    editor: Editor
+    applied: Applied
     selection: Selection
 
     @property
@@ -72,7 +72,7 @@ class Situation:
         return found.get(tensor.name) or tensor.params
 
 
-def off_in(applied: AnyApplied) -> frozenset[str]:
+def off_in(applied: Applied) -> frozenset[str]:
     """The tensors that are not quantized and were."""
     return frozenset(change.tensor for change in applied.changes if change.after is None)
 

@@ -9,7 +9,7 @@ from quantscope.app.edits import channel_scales
 from quantscope.app.panes.what_if.specs import Situation
 from quantscope.app.selection import select_layer, select_tensor
 from quantscope.app.session import Session
-from quantscope.edit import AnyApplied, Edit, SetScale, describe
+from quantscope.edit import Applied, Edit, SetScale, describe
 from quantscope.edit.targets import ROLES, parts_of
 from quantscope.model import QuantTensor
 
@@ -49,7 +49,7 @@ def parts_for(at: Situation, kind: str, key: str) -> tuple[str, ...]:
     return (key,)
 
 
-def edit_items(session: Session, applied: AnyApplied) -> list[dict[str, Any]]:
+def edit_items(session: Session, applied: Applied) -> list[dict[str, Any]]:
     """As `EditStrip.items` has them."""
     warnings = {warning.tensor: warning.text for warning in applied.warnings}
     tensors = {t.name: t for t in session.opened.network.tensors}

@@ -5,8 +5,8 @@ runtime. What goes on from there is summed in float64.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import onnx
@@ -16,38 +16,31 @@ from onnx import TensorProto
 from quantscope.model import Network, QuantTensor
 from quantscope.model.channels import channel_axis
 from quantscope.model.pairing.pair import Pairing, TensorPair
+from quantscope.run.compare.pair import ONLY_SQNR, Detail, NoSourcesError, Probe, ProbeSums
 from quantscope.run.compare.results import ErrorSources
 from quantscope.run.onnx.compare.merge import FLOAT, QUANTIZED, Canvas
 from quantscope.run.onnx.compare.rows import ProbeWriter
-from quantscope.run.onnx.compare.sources import Leaf, NoSourcesError, Regions
+from quantscope.run.onnx.compare.sources import Leaf, Regions
 
 Array = NDArray[Any]
-Detail = Literal["sqnr", "full"]
 
 _AXIS = ("axis", "block_size")
 
 
 @dataclass(frozen=True)
-class Probe:
-    """A paired activation and what the graph gives of it.
+class GraphProbe(Probe):
+    """A probe whose sums are an output of the graph, [samples, rows, channels], perhaps flat.
 
-    `output` is [images, rows, channels], perhaps flat; what each row is, `rows` says. `size_output`
-    counts the numbers behind it, None where only the SQNR is asked for.
+    `size_output` counts the numbers behind it, None where only the SQNR is asked for.
     """
 
-    pair: TensorPair
-    tensor: QuantTensor
-    output: str
-    size_output: str | None
-    rows: tuple[str, ...]
-    leaves: tuple[str, ...]
-    no_sources: str | None
-    known_sources: ErrorSources | None = None
-    """Where nothing is measured: a layer that only moves integers inherits all its error."""
+    output: str = field(kw_only=True)
+    size_output: str | None = field(default=None, kw_only=True)
 
-    def by_row(self, statistics: Array) -> Array:
-        """`output` as [images, rows, channels]."""
-        return statistics.reshape(len(statistics), len(self.rows), -1)
+    def sums(self, values: Mapping[str, Array]) -> ProbeSums:
+        """Take its sums from what the graph gave for a batch."""
+        numbers = None if self.size_output is None else int(values[self.size_output])
+        return ProbeSums(self, values[self.output], numbers)
 
 
 @dataclass(frozen=True)
@@ -58,7 +51,7 @@ class ComparisonGraph:
     input: str
     float_scores: str
     quantized_scores: str
-    probes: tuple[Probe, ...]
+    probes: tuple[GraphProbe, ...]
     unseen: Mapping[str, str]
     fed: Mapping[str, str]
 
@@ -151,7 +144,7 @@ class Builder:
                 found[value] = Leaf(name, self.values[name], FLOAT + pair.float_name, pair.reshaped)
         return found
 
-    def probes(self) -> tuple[list[Probe], dict[str, str]]:
+    def probes(self) -> tuple[list[GraphProbe], dict[str, str]]:
         probes, unseen = [], {}
         # onnxruntime runs what the last node needs first: back to front, each probe finds its two
         # values still near, and nothing is held for long.
@@ -204,11 +197,13 @@ class Builder:
         inputs = [integers, *quantizer.input[1:]]
         return self.canvas.add("DequantizeLinear", inputs, domain=quantizer.domain, **attributes)
 
-    def _probe(self, pair: TensorPair, tensor: QuantTensor, quantizer: onnx.NodeProto) -> Probe:
+    def _probe(
+        self, pair: TensorPair, tensor: QuantTensor, quantizer: onnx.NodeProto
+    ) -> GraphProbe:
         probe = ProbeWriter(self, pair, tensor, quantizer)
         rows = {"signal": probe.square(probe.f), "error": probe.square(probe.error)}
         leaves: tuple[str, ...] = ()
-        no_sources: str | None = "only the SQNR was asked for"
+        no_sources: str | None = ONLY_SQNR
         known: ErrorSources | None = None
         if self.detail == "full":
             rows |= probe.statistics()
@@ -229,4 +224,6 @@ class Builder:
         if self.detail == "full":
             size = self.canvas.add("Size", [probe.f])
             self.canvas.output(size, TensorProto.INT64)
-        return Probe(pair, tensor, output, size, tuple(rows), leaves, no_sources, known)
+        return GraphProbe(
+            pair, tensor, tuple(rows), leaves, no_sources, known, output=output, size_output=size
+        )

@@ -12,9 +12,10 @@ from quantscope.model import QuantTensor
 from quantscope.model.onnx.quantized_values import MOVES_INTEGERS
 from quantscope.model.pairing.pair import TensorPair
 from quantscope.run.compare.layout import CLIP_TOLERANCE, ends_of, layout_of
+from quantscope.run.compare.pair import NoSourcesError
 from quantscope.run.compare.results import ErrorSources
 from quantscope.run.onnx.compare.merge import FLOAT, QUANTIZED
-from quantscope.run.onnx.compare.sources import NoSourcesError, Pieces, pieces
+from quantscope.run.onnx.compare.sources import Pieces, pieces
 
 if TYPE_CHECKING:
     from quantscope.run.onnx.compare.graph import Builder

@@ -19,7 +19,7 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from quantscope.errors import BadModelError
-from quantscope.run.onnx.compare.graph import ComparisonGraph, Probe
+from quantscope.run.onnx.compare.graph import ComparisonGraph, GraphProbe
 from quantscope.run.onnx.compare.merge import QUANTIZED
 from quantscope.run.onnx.sessions import open_proto, reason_of, session_of, session_options
 
@@ -134,7 +134,7 @@ def _same_numbers(
         return all(_same_sums(probe, plain, other) for probe in graph.probes)
 
 
-def _same_sums(probe: Probe, plain: Mapping[str, Array], other: Mapping[str, Array]) -> bool:
+def _same_sums(probe: GraphProbe, plain: Mapping[str, Array], other: Mapping[str, Array]) -> bool:
     """What has no error must have none, what is not clipped must not be; NaN is never the same."""
     mine, theirs = _sums(probe, plain), _sums(probe, other)
     for name in ("error", "local_error", "clipped_low", "clipped_high"):
@@ -148,7 +148,7 @@ def _same_sums(probe: Probe, plain: Mapping[str, Array], other: Mapping[str, Arr
 
 
 def _units(
-    probe: Probe, sums: Mapping[str, Array], values: Mapping[str, Array]
+    probe: GraphProbe, sums: Mapping[str, Array], values: Mapping[str, Array]
 ) -> dict[str, Array]:
     """What a difference in each row is measured by, [channels] each."""
     units = {name: sums[name] for name in _ENERGIES if name in sums}
@@ -161,7 +161,7 @@ def _units(
     return {name: unit for name, unit in units.items() if name in sums}
 
 
-def _sums(probe: Probe, values: Mapping[str, Array]) -> dict[str, Array]:
+def _sums(probe: GraphProbe, values: Mapping[str, Array]) -> dict[str, Array]:
     """Of the batch, [channels] each."""
     sums = probe.by_row(values[probe.output]).sum(axis=0, dtype=np.float64)
     return dict(zip(probe.rows, sums, strict=True))

@@ -15,13 +15,10 @@ from dataclasses import dataclass, field
 
 import onnx
 
+from quantscope.run.compare.pair import NoSourcesError
 from quantscope.run.onnx.compare.merge import Canvas
 
 _CLIPS = ("Relu", "Clip")
-
-
-class NoSourcesError(Exception):
-    """Why a tensor's error cannot be taken apart."""
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime as ort
-from numpy.typing import NDArray
 from onnx import helper
 
 from quantscope.errors import BadModelError
-from quantscope.run.classifier import Classifier
-from quantscope.run.onnx.sessions import Execution, reason_of, session_options
+from quantscope.model import Execution
+from quantscope.model.network import Port
+from quantscope.run.intake import Intake
+from quantscope.run.onnx.sessions import reason_of, session_options
 from quantscope.run.onnx.suffix.graph import ValueGraph, value_graph
 
 
@@ -46,26 +47,17 @@ def optimized(proto: onnx.ModelProto, *, int8_kernels: bool | None = None) -> on
         return onnx.load(path)
 
 
-def input_facts(proto: onnx.ModelProto, execution: Execution, name: str) -> Classifier:
-    """How images must be given to the model; what it would answer is not to be asked of it."""
+def intake_of(proto: onnx.ModelProto, name: str) -> Intake:
+    """Say how a model in memory is fed; `name` is its file's."""
     stored = {tensor.name for tensor in proto.graph.initializer}
     fed = [value for value in proto.graph.input if value.name not in stored]
     if len(fed) != 1:
         raise BadModelError(f"{name} has {len(fed)} inputs; a classifier has one")
     kind = fed[0].type.tensor_type
-    batch, *shape = (d.dim_value if d.dim_value > 0 else None for d in kind.shape.dim)
-
-    def run(images: NDArray[np.generic]) -> NDArray[np.floating]:
-        raise NotImplementedError(f"{name} is run in parts; {len(images)} images were given whole")
-
+    shape = tuple(d.dim_value if d.dim_value > 0 else None for d in kind.shape.dim)
     dtype: Any = helper.tensor_dtype_to_np_dtype(kind.elem_type)
-    return Classifier(
-        name=name,
-        digest="",
-        execution=execution,
-        input_shape=tuple(shape),
-        input_dtype=np.dtype(dtype),
-        gives_probabilities=False,
-        run=run,
-        fixed_batch=batch,
+    return Intake(
+        name,
+        (Port(fed[0].name, np.dtype(dtype).name, shape),),
+        fixed_batch=shape[0] if shape else None,
     )

@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from quantscope.data import ImageSet
-from quantscope.errors import BadConfigError, BadDataError, BadModelError
-from quantscope.run.batches import input_batches, input_pieces
-from quantscope.run.classifier import Classifier
+from quantscope.data import Samples
+from quantscope.errors import BadModelError
 from quantscope.run.in_order import cores, side_by_side
-from quantscope.run.onnx.sessions import reason_of, session_of
+from quantscope.run.intake import Intake, check_batch, check_samples
+from quantscope.run.onnx.sessions import run_session, session_of
 from quantscope.run.onnx.suffix.graph import ValueGraph, submodel
 from quantscope.run.onnx.suffix.kept import KeptValues, Size
 from quantscope.run.onnx.suffix.pieces import may_split
@@ -66,24 +65,22 @@ class PartRunner:
 
     def __init__(
         self,
-        facts: Classifier,
+        intake: Intake,
         stated: ValueGraph,
-        images: ImageSet,
+        images: Samples,
         *,
         batch: int | None,
         threads: int,
         kept_bytes: int,
     ) -> None:
-        if len(images) == 0:
-            raise BadDataError(f"{images.name} holds no images; give at least one")
-        if batch is not None and batch < 1:
-            raise BadConfigError(f"A batch holds at least one image, not {batch}")
+        check_samples(images)
+        check_batch(batch)
         self.images = images
         self.kept = KeptValues(kept_bytes)
-        self._facts = facts
-        whole = facts.fixed_batch or batch or facts.default_batch()
+        self._intake = intake
+        whole = intake.fixed_batch or batch or intake.default_batch()
         in_pieces = (
-            facts.fixed_batch is None
+            intake.fixed_batch is None
             and batch is None
             and len(images) > _ROWS
             and self._may_split(stated, whole, threads or cores())
@@ -150,12 +147,12 @@ class PartRunner:
             self.kept.put(part.graph.digests[name], kept, spare=name in spare)
 
     def _feeds(self, part: Part) -> Iterator[tuple[dict[str, Array], int, int]]:
-        images = input_pieces(self._facts, self.images, self._pieces)
+        images = self._intake.pieces(self.images, self._pieces)
         for number, (start, end) in enumerate(self._pieces):
             feeds = {name: batches[number] for name, batches in part.kept.items()}
             if part.from_images:
-                feeds[part.graph.input], _ = next(images)
-            yield feeds, self._facts.fixed_batch or end - start, end - start
+                (feeds[part.graph.input],) = next(images).feeds.values()
+            yield feeds, self._intake.fixed_batch or end - start, end - start
 
     def sizes(self, graph: ValueGraph, names: Sequence[str]) -> dict[str, Size]:
         """Of those of these values that can be given out as arrays, from a run of two images."""
@@ -167,26 +164,23 @@ class PartRunner:
 
     def _probe(
         self, graph: ValueGraph, names: Sequence[str]
-    ) -> Callable[[ImageSet], tuple[dict[str, Array], int]]:
+    ) -> Callable[[Samples], tuple[dict[str, Array], int]]:
         """What gives, for a few images, those of the values that can be arrays, and their rows."""
         session = session_of(submodel(graph, {}, names), "reference", threads=1)
         types = {value.name: value.type for value in session.get_outputs()}
         asked = [name for name in names if types[name] in _NUMPY_TYPES]
 
-        def probe(few: ImageSet) -> tuple[dict[str, Array], int]:
-            rows, _ = next(input_batches(self._facts, few))
-            return self._values(session, asked, {graph.input: rows}), len(rows)
+        def probe(few: Samples) -> tuple[dict[str, Array], int]:
+            batch = next(self._intake.batches(few))
+            (rows,) = batch.feeds.values()
+            return self._values(session, asked, {graph.input: rows}), batch.rows
 
         return probe
 
     def _values(
         self, session: ort.InferenceSession, names: Sequence[str], feeds: Mapping[str, Array]
     ) -> dict[str, Array]:
-        try:
-            found: list[Array] = session.run(list(names), dict(feeds))
-        except Exception as error:  # onnxruntime's exceptions share no base class of their own
-            name = self._facts.name
-            raise BadModelError(f"{name} failed while running: {reason_of(error)}") from None
+        found = run_session(session, names, feeds, self._intake.model)
         return dict(zip(names, found, strict=True))
 
 

@@ -16,20 +16,17 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from quantscope.data import ImageSet
-from quantscope.errors import BadModelError
-from quantscope.plain_text import many
+from quantscope.data import Samples
+from quantscope.model import Execution
 from quantscope.progress import Progress, silent
-from quantscope.run.onnx.sessions import Execution
+from quantscope.run.evaluate import one_row_each
 from quantscope.run.onnx.suffix.graph import Digest, ValueGraph, frontier, value_graph
 from quantscope.run.onnx.suffix.kept import Known
-from quantscope.run.onnx.suffix.opening import executed_graph, input_facts
+from quantscope.run.onnx.suffix.opening import executed_graph, intake_of
 from quantscope.run.onnx.suffix.part import PartRunner
+from quantscope.run.runnable import Scores
 
 Array = NDArray[Any]
-Scores = NDArray[np.floating]
-
-KEPT_BYTES = 512 << 20
 _ANSWERS = 32
 _SIZES = 4096
 
@@ -64,18 +61,18 @@ class SuffixRunner:
     def __init__(
         self,
         base: onnx.ModelProto,
-        images: ImageSet,
+        images: Samples,
         *,
         execution: Execution = "reference",
         int8_kernels: bool | None = None,
         threads: int = 0,
         batch: int | None = None,
-        kept_bytes: int = KEPT_BYTES,
+        kept_bytes: int = 512 << 20,
         name: str = "the model",
     ) -> None:
         self.execution, self.int8_kernels, self.name = execution, int8_kernels, name
         self.parts = PartRunner(
-            input_facts(base, execution, name),
+            intake_of(base, name),
             value_graph(base),
             images,
             batch=batch,
@@ -90,7 +87,7 @@ class SuffixRunner:
         self._answers: OrderedDict[Digest, Scores] = OrderedDict()
 
     @property
-    def images(self) -> ImageSet:
+    def images(self) -> Samples:
         return self.parts.images
 
     def graph_of(self, edited: onnx.ModelProto) -> ValueGraph:
@@ -191,7 +188,7 @@ class SuffixRunner:
         done = 0
         spare = [name for name in keep if graph.digests[name] not in self._base.keepable_digests]
         for values, size, count in self.parts.run(part, keep, spare=spare):
-            rows.append(self._one_row_an_image(values[graph.output], size)[:count])
+            rows.append(one_row_each(values[graph.output], size, self.name)[:count])
             done += count
             progress("Evaluating", done, len(self.images))
         self.last_run = SuffixRun(
@@ -203,14 +200,4 @@ class SuffixRunner:
         )
         scores = np.concatenate(rows)
         scores.flags.writeable = False
-        return scores
-
-    def _one_row_an_image(self, scores: Array, images: int) -> Array:
-        if scores.ndim > 2 and scores[0].size == scores.shape[1]:  # [N,10,1,1], left by a pooling
-            scores = scores.reshape(len(scores), -1)
-        if scores.ndim != 2 or len(scores) != images:
-            raise BadModelError(
-                f"{self.name} is not a classifier: for {many(images, 'image')} its output has "
-                f"shape {list(scores.shape)}, expected [{images}, classes]"
-            )
         return scores

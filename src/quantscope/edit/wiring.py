@@ -37,7 +37,7 @@ class BiasSite:
     factor: float
 
 
-class Graph:
+class QdqGraph:
     """Who makes and who reads each value of a graph; built once for a graph that stays as it is."""
 
     def __init__(self, proto: onnx.ModelProto) -> None:
@@ -115,7 +115,7 @@ class Wiring:
     parameters, so that one cannot be switched off alone. None of them has the tensor itself.
     """
 
-    graph: Graph
+    graph: QdqGraph
     tensors: Mapping[str, QuantTensor]
     quantizers: Mapping[str, tuple[int, ...]]
     dequantizers: Mapping[str, tuple[int, ...]]
@@ -130,7 +130,7 @@ class Wiring:
         return name if follows is None else self.root(follows)
 
 
-def wire(graph: Graph, network: Network) -> Wiring:
+def wire(graph: QdqGraph, network: Network) -> Wiring:
     """`network` is the reading of just this graph."""
     tensors = {tensor.name: tensor for tensor in network.tensors}
     by_real = {n: t for t in tensors.values() for n in t.dequantized_names}
@@ -157,13 +157,13 @@ def wire(graph: Graph, network: Network) -> Wiring:
     )
 
 
-def _of_kind(graph: Graph, op_type: str, outputs: Iterable[str]) -> tuple[int, ...]:
+def _of_kind(graph: QdqGraph, op_type: str, outputs: Iterable[str]) -> tuple[int, ...]:
     places = (graph.makers.get(name) for name in outputs)
     return tuple(i for i in places if i is not None and graph.node(i).op_type == op_type)
 
 
 def _same_numbers(
-    graph: Graph, own: Sequence[QuantTensor], by_real: Mapping[str, QuantTensor]
+    graph: QdqGraph, own: Sequence[QuantTensor], by_real: Mapping[str, QuantTensor]
 ) -> Iterator[tuple[str, str]]:
     """Pairs of tensors that are one in all but name."""
     by_integer = {n: t for t in own for n in t.integer_names}
@@ -222,7 +222,7 @@ class _Links:
 
 
 def _bias_sites(
-    graph: Graph, network: Network, by_real: Mapping[str, QuantTensor]
+    graph: QdqGraph, network: Network, by_real: Mapping[str, QuantTensor]
 ) -> Iterator[BiasSite]:
     layers = {name: layer for layer in network.layers for name in (o.name for o in layer.outputs)}
     for index, node in enumerate(graph.proto.graph.node):

@@ -2,31 +2,25 @@
 
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
 
 import onnx
 
 from quantscope.edit import Editor
 from quantscope.model import Network, read_onnx
-from quantscope.run.kernels import LayerKernel, kernel_map
+from quantscope.model.onnx.model import OnnxModel
+from quantscope.run.kernels import LayerKernel
+from quantscope.run.onnx.kernels import map_kernels
 from quantscope.run.onnx.layer_names import named_by_layer
 from quantscope.run.onnx.suffix.graph import ValueGraph
 from quantscope.run.onnx.suffix.opening import executed_graph
-
-
-class KernelChange(NamedTuple):
-    """How a layer is executed in runtime execution, in the unedited and in the edited model."""
-
-    layer: str
-    before: str
-    after: str
+from quantscope.run.whatif.runner import KernelChange
 
 
 class KernelWatch:
     """Knows how the unedited model is executed. Of a QOperator model that is the file itself."""
 
-    def __init__(self, editor: Editor, *, int8_kernels: bool | None) -> None:
-        self._editor, self._int8_kernels = editor, int8_kernels
+    def __init__(self, model: OnnxModel, editor: Editor, *, int8_kernels: bool | None) -> None:
+        self._model, self._editor, self._int8_kernels = model, editor, int8_kernels
 
     def changes(
         self, edited: onnx.ModelProto, executed: ValueGraph | None = None
@@ -48,27 +42,23 @@ class KernelWatch:
 
     def _kernels(self, proto: onnx.ModelProto, network: Network) -> dict[str, LayerKernel]:
         named = named_by_layer(proto, network)
-        layers = kernel_map(named, int8_kernels=self._int8_kernels).layers
+        layers = map_kernels(named, int8_kernels=self._int8_kernels).layers
         return {layer.name: layer for layer in layers}
 
     @cached_property
-    def _base(self) -> onnx.ModelProto:
-        return self._editor.file.load_proto()
-
-    @cached_property
     def _base_structure(self) -> bytes:
-        return self._executed(self._base).structure
+        return self._executed(self._model.proto).structure
 
     @cached_property
     def _base_kernels(self) -> dict[str, LayerKernel]:
-        return self._kernels(self._base, self._editor.network)
+        return self._kernels(self._model.proto, self._model.network)
 
     @cached_property
     def _edited_network(self) -> Network:
         """The names of layers are those of the file; what they make may be called otherwise."""
         if not self._editor.lifted:
-            return self._editor.network
-        return read_onnx(replace(self._editor.file, hollow=self._editor.base))
+            return self._model.network
+        return read_onnx(replace(self._model.file, hollow=self._editor.base))
 
 
 def _text(layer: LayerKernel) -> str:

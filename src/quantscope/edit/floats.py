@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.arithmetic.affine import quantize
-from quantscope.edit.onnx.wiring import Graph
+from quantscope.edit.wiring import QdqGraph
 from quantscope.model import Pairing, QuantTensor
 
 Array = NDArray[Any]
@@ -19,7 +19,7 @@ class FloatValues:
     A file that quantizes a float constant while it runs has the float values itself.
     """
 
-    def __init__(self, graph: Graph, pairing: Pairing | None) -> None:
+    def __init__(self, graph: QdqGraph, pairing: Pairing | None) -> None:
         self._graph = graph
         self._pairs = {} if pairing is None else pairing.by_name
         self._float_model = None if pairing is None else pairing.float_model

@@ -9,7 +9,7 @@ import onnx
 from onnx import helper
 
 from quantscope.arithmetic.params import QuantParams
-from quantscope.edit.onnx.wiring import Graph
+from quantscope.edit.wiring import QdqGraph
 from quantscope.model import Layer, Network, Pairing, QuantTensor
 
 _CLIPS = ("Relu", "Clip")
@@ -32,7 +32,7 @@ class FoldedClip:
 
 
 def folded_clips(
-    network: Network, pairing: Pairing | None, floats: Network | None, float_graph: Graph | None
+    network: Network, pairing: Pairing | None, floats: Network | None, float_graph: QdqGraph | None
 ) -> dict[str, tuple[FoldedClip, ...]]:
     """For each activation whose quantizer replaced some: what it replaced, in order.
 
@@ -70,7 +70,7 @@ def _path_back(floats: Network, value: str, start: str | None) -> Iterator[Layer
         layer = made.get(layer.activations[0].name) if layer.activations else None
 
 
-def _clip(layer: Layer, graph: Graph) -> FoldedClip:
+def _clip(layer: Layer, graph: QdqGraph) -> FoldedClip:
     if layer.op_type == "Relu":
         return FoldedClip(layer.name, "Relu", 0.0, np.inf)
     node = graph.maker(layer.outputs[0].name)

@@ -1,0 +1,115 @@
+"""Edits applied to a quantized model, whatever kind of file it is. The file stays as it is."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import onnx
+
+from quantscope.edit.applied import Applied, state_edits
+from quantscope.edit.changes import NOTHING_CHANGED, changes_of, clip_notes, warnings_of
+from quantscope.edit.edits import Edit
+from quantscope.edit.floats import FloatValues
+from quantscope.edit.outcome import resolve
+from quantscope.edit.plan import make_plan
+from quantscope.edit.subject import Clips, open_subject
+from quantscope.edit.wiring import Wiring, wire
+from quantscope.errors import BadModelError
+from quantscope.model import Model, ModelSource, Network, Pairing, find_original, open_model
+from quantscope.model.provenance import PROVENANCE_KEY
+
+LIFTED = "The file is QOperator; it was stated as QDQ first, and edits are made there"
+
+
+class Editor:
+    """A quantized model opened once, with the float one it was made from, for many edit lists.
+
+    Without `float_model` the known one is taken, if there is any; without one, integers are rounded
+    from what the file's own integers stand for, and a note says so. Edits act in their order; see
+    `quantscope.edit.plan` for what that means.
+    """
+
+    def __init__(self, model: ModelSource, float_model: ModelSource | None = None) -> None:
+        self.model: Model = open_model(model)
+        self._subject = open_subject(self.model)
+        self.network: Network = self.model.network
+        self.original: Model | None = find_original(self.model, float_model)
+        self.pairing: Pairing | None = self._pair(must=float_model is not None)
+        self._wiring: Wiring = wire(self._subject.graph, self._subject.network)
+        self._floats = FloatValues(self._subject.graph, self.pairing)
+
+    @property
+    def suffix(self) -> str:
+        """Of the files that edited models become."""
+        return self._subject.suffix
+
+    @property
+    def lifted(self) -> bool:
+        """Whether the file is QOperator, and was stated as QDQ first."""
+        return self._subject.lifted
+
+    @property
+    def float_path(self) -> Path | None:
+        return None if self.original is None else self.original.path
+
+    @cached_property
+    def base(self) -> onnx.ModelProto:
+        """An ONNX model as QDQ, unedited."""
+        return self.apply([]).proto
+
+    @cached_property
+    def clips(self) -> Clips:
+        """By tensor: the ReLUs and Clips that its quantizer does the work of."""
+        return self._subject.clips(self.original, self.pairing)
+
+    def apply(self, edits: Sequence[Edit]) -> Applied:
+        """Apply the edits in their order; raises one line for the first that cannot be."""
+        edits = tuple(edits)
+        plan = make_plan(self._wiring, self._subject.network, edits)
+        outcome = resolve(plan, self._wiring, self._subject.network, self._floats)
+        written = self._subject.write(self._wiring, outcome, self.clips, self._provenance(edits))
+        changes = tuple(changes_of(plan, outcome, self._wiring))
+        notes = [*([LIFTED] if self.lifted else []), *outcome.notes]
+        notes += clip_notes(plan, self._wiring, self.clips)
+        notes += self._subject.notes(self._wiring, outcome)
+        if edits and not changes:
+            notes.append(NOTHING_CHANGED)
+        original = () if self.original is None else (self.original.path,)
+        return Applied(
+            written=written,
+            base_digest=self.model.digest,
+            edits=edits,
+            changes=changes,
+            warnings=tuple(warnings_of(outcome, self.clips)),
+            notes=tuple(notes),
+            lifted=self.lifted,
+            sources=(*self.model.files, *original),
+        )
+
+    def _provenance(self, edits: tuple[Edit, ...]) -> str | None:
+        if not edits and not self.lifted:
+            return None
+        return state_edits(
+            self.model.metadata.get(PROVENANCE_KEY),
+            base_digest=self.model.digest,
+            edits=edits,
+            lifted=self.lifted,
+            float_digest=self.pairing.float_digest if self.pairing else None,
+        )
+
+    def _pair(self, *, must: bool) -> Pairing | None:
+        if self.original is None:
+            return None
+        try:
+            return self._subject.pair(self.original)
+        except BadModelError:
+            if must:
+                raise
+            return None
+
+
+def apply(
+    model: ModelSource, edits: Sequence[Edit], *, float_model: ModelSource | None = None
+) -> Applied:
+    """Apply edits to a model; an `Editor` is quicker for more than one list."""
+    return Editor(model, float_model).apply(edits)

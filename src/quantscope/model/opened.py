@@ -1,0 +1,173 @@
+"""An opened model: what everything else is asked about.
+
+`open_model` is the one door, and the only place that asks what kind of file somebody gave. What it
+returns reads its file once and remembers what it found: the checked file, its graph, its `Network`.
+Functions take a name, a path or a `Model`, call `open_model` once, and pass the `Model` on.
+
+A new kind of file is a new subclass of `Model` in a folder of its own, and a line in `open_model`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from quantscope.errors import BadConfigError, BadModelError
+from quantscope.files import check_file
+from quantscope.model.bundled import find_model
+from quantscope.model.network import Network, Port
+
+if TYPE_CHECKING:
+    from quantscope.model.onnx.model import OnnxModel
+
+Execution = Literal["reference", "runtime"]
+"""Reference is the arithmetic that a file states, runtime the kernels that ship."""
+
+Framework = Literal["onnx", "torch"]
+"""Which framework executes a model; it names the folders that hold what differs between them."""
+
+TORCH_SUFFIXES = (".pt2", ".pt", ".pth")
+WEIGHTS_SUFFIX = ".safetensors"
+
+
+class Model(ABC):
+    """A model file that was opened and checked. Nothing of it may be changed.
+
+    `given` is how the person named it, a bundled model's short name or a path, for lines that say
+    what to type next.
+    """
+
+    framework: ClassVar[Framework]
+    executions: ClassVar[tuple[Execution, ...]]
+    """The ways in which it can be run, the usual one last."""
+
+    def __init__(self, path: Path, given: str) -> None:
+        self.path, self.given = path, given
+
+    @property
+    @abstractmethod
+    def digest(self) -> str:
+        """The SHA-256 of the file, with the files beside it that it names."""
+
+    @property
+    @abstractmethod
+    def metadata(self) -> Mapping[str, str]:
+        """What was written into the file about itself: texts by name, never trusted."""
+
+    @cached_property
+    def network(self) -> Network:
+        """Its layers and quantized tensors, read when they are first asked for."""
+        return self._read_network()
+
+    @abstractmethod
+    def _read_network(self) -> Network: ...
+
+    @property
+    @abstractmethod
+    def inputs(self) -> tuple[Port, ...]:
+        """What it must be fed."""
+
+    @property
+    @abstractmethod
+    def outputs(self) -> tuple[Port, ...]:
+        """What it gives, the first one first."""
+
+    @property
+    def name(self) -> str:
+        """The file's name, as results and messages have it."""
+        return self.path.name
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All files that it was read from."""
+        return (self.path,)
+
+    def check_comparable(self) -> None:
+        """Refuse what cannot be compared with a float original: it must be quantized."""
+        if not self.network.is_quantized:
+            raise BadModelError(
+                f"{self.name} is a float model: there is nothing to compare it with; "
+                f"give a quantized one"
+            )
+
+    @property
+    def is_float(self) -> bool:
+        """Whether nothing in it is quantized."""
+        return not self.network.is_quantized
+
+    def pick_execution(self, asked: Execution | None, *, usual: Execution) -> Execution:
+        """Give the asked execution, or the usual one, or else the only one that there is."""
+        if asked is None:
+            return usual if usual in self.executions else self.executions[0]
+        if asked not in self.executions:
+            raise BadConfigError(self._no_execution(asked))
+        return asked
+
+    def _no_execution(self, asked: Execution) -> str:
+        other = self.executions[0]
+        return (
+            f"{self.name} is a PyTorch model, which has no {asked} execution here; "
+            f"use --execution {other}"
+        )
+
+    def check_int8_kernels(self, int8_kernels: bool | None) -> None:
+        """Refuse a setting of onnxruntime for models that it does not run."""
+        if int8_kernels is not None and self.framework != "onnx":
+            raise BadConfigError(
+                f"{self.name} is a PyTorch model, but int8 kernels are a setting of onnxruntime; "
+                f"leave --int8-kernels and --no-int8-kernels out"
+            )
+
+    @abstractmethod
+    def check_original(self, other: "Model") -> None:
+        """Refuse a float model of another framework: the two could not be run side by side."""
+
+    def as_onnx(self, reader: str) -> "OnnxModel":
+        """Give it as an ONNX model, for what reads no other; `reader` is who asks."""
+        raise BadModelError(
+            f"{self.name} is a PyTorch model; {reader} reads ONNX files: write a quantized one "
+            f"with quantscope quantize {self._float_argument} -o OUT.pt2 --framework torch "
+            f"--onnx OUT.onnx"
+        )
+
+    @property
+    def _float_argument(self) -> str:
+        """What to quantize, as a person types it."""
+        return "FLOAT.safetensors"
+
+
+ModelSource = str | Path | Model
+"""What public functions take: a bundled model's name, a file, or a model that is open already."""
+
+
+def open_model(source: ModelSource) -> Model:
+    """Open a model file, told apart by its content; one that is open already is given back."""
+    if isinstance(source, Model):
+        return source
+    path, given = find_model(source), str(source)
+    if path.suffix == WEIGHTS_SUFFIX:
+        from quantscope.model.torch.model import WeightsModel
+
+        return WeightsModel(path, given)
+    check_file(path, "a model's file", BadModelError)
+    from quantscope.model.torch.archive import is_zip
+
+    if path.suffix not in TORCH_SUFFIXES and not is_zip(path):
+        from quantscope.model.onnx.model import OnnxModel
+
+        return OnnxModel(path, given)
+    from quantscope.model.torch.file import torch_kind
+
+    if torch_kind(path) == "pt2":
+        from quantscope.model.torch.model import ProgramModel
+
+        return ProgramModel(path, given)
+    from quantscope.model.torchscript.model import ArchiveModel
+
+    return ArchiveModel(path, given)
+
+
+def read_network(source: ModelSource) -> Network:
+    """Read the layers and quantized tensors of a model, whatever kind of file it is."""
+    return open_model(source).network

@@ -1,0 +1,64 @@
+"""Which float model a quantized one was made from, where that is known without being told."""
+
+import hashlib
+from functools import cache
+
+from quantscope.errors import BadConfigError
+from quantscope.model.bundled import bundled_models, float_model_of
+from quantscope.model.opened import Framework, Model, ModelSource, open_model
+from quantscope.model.provenance import recorded_facts
+
+_BUNDLED_FLOATS: dict[Framework, str] = {"onnx": "resnet8", "torch": "resnet8-torch"}
+
+
+def find_original(model: Model, given: ModelSource | None = None) -> Model | None:
+    """Open the given float model, or the bundled one that `model` says it was made from.
+
+    A given model that cannot be run beside `model` is refused; None means that none is known.
+    """
+    if given is not None:
+        original = open_model(given)
+        model.check_original(original)
+        return original
+    bundled = float_model_of(model.path)
+    if bundled is not None:
+        return open_model(bundled)
+    name = _BUNDLED_FLOATS[model.framework]
+    return open_model(name) if recorded_digest(model) == _digest(name) else None
+
+
+def need_original(model: Model, given: ModelSource | None = None) -> Model:
+    """As `find_original`; an error says how to give the float model where none is known."""
+    original = find_original(model, given)
+    if original is None:
+        raise unknown_original(model)
+    return original
+
+
+def unknown_original(model: Model, how: str = "give it with --float FILE") -> BadConfigError:
+    """What to raise where no float model was given and none is known; `how` one can be given."""
+    digest = recorded_digest(model)
+    if digest is None:
+        return BadConfigError(
+            f"{model.name} does not say which float model it was made from; {how}"
+        )
+    return BadConfigError(
+        f"{model.name} was made from a float model with SHA-256 {digest[:12]}…, which is not "
+        f"bundled; {how}"
+    )
+
+
+def recorded_digest(model: Model) -> str | None:
+    """The SHA-256 of the float model that a quantized one says it was made from."""
+    digest = (recorded_facts(model.metadata) or {}).get("float_model_digest")
+    if not isinstance(digest, str):
+        return None
+    # PyTorch's form of the bundled network; an ONNX file made from it belongs to the ONNX form.
+    if model.framework == "onnx" and digest == _digest(_BUNDLED_FLOATS["torch"]):
+        return _digest(_BUNDLED_FLOATS["onnx"])
+    return digest
+
+
+@cache
+def _digest(name: str) -> str:
+    return hashlib.sha256(bundled_models()[name].read_bytes()).hexdigest()

@@ -1,0 +1,108 @@
+"""A program of torch.export, and ResNet8's weights alone, opened. Needs no torch."""
+
+import hashlib
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+
+from quantscope.errors import BadModelError
+from quantscope.model.network import Network, Port
+from quantscope.model.opened import Model
+from quantscope.model.torch.file import Pt2File, open_pt2
+from quantscope.model.torch.pt2_graph import ProgramGraph, program_graph
+from quantscope.model.torch.reader import read_pt2
+
+
+class TorchModel(Model):
+    """What the files that PyTorch executes have in common."""
+
+    framework = "torch"
+
+    def check_original(self, other: Model) -> None:
+        if other.framework != self.framework:
+            raise BadModelError(
+                f"{other.name} is no program or weights of PyTorch, but {self.name} is; "
+                f"give its float model as .pt2 or .safetensors (bundled: resnet8-torch)"
+            )
+
+
+class ProgramModel(TorchModel):
+    """A checked program (.pt2): `file` as it was rebuilt, `graph` as nodes and types."""
+
+    executions = ("reference",)
+
+    def __init__(self, path: Path, given: str) -> None:
+        super().__init__(path, given)
+        self.file: Pt2File = open_pt2(path)
+
+    @property
+    def digest(self) -> str:
+        return self.file.digest
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        return self.file.metadata
+
+    @cached_property
+    def graph(self) -> ProgramGraph:
+        return program_graph(self.file)
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        return tuple(self._port(name) for name in self.graph.inputs)
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        return tuple(self._port(name) for name in self.graph.outputs)
+
+    def _port(self, name: str) -> Port:
+        kind = self.graph.types[name]
+        return Port(name, kind.dtype, kind.shape)
+
+    def _read_network(self) -> Network:
+        return read_pt2(self.file)
+
+    def check_comparable(self) -> None:
+        if not self.network.is_quantized:
+            raise BadModelError(
+                f"{self.name} is a float program: there is nothing to compare it with; give a "
+                f"quantized one"
+            )
+
+
+class WeightsModel(TorchModel):
+    """ResNet8's weights (.safetensors): the network that they belong to is PyTorch's."""
+
+    executions = ("reference",)
+
+    @cached_property
+    def digest(self) -> str:
+        return hashlib.sha256(self.path.read_bytes()).hexdigest()
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        return {}
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        return (Port("images", "float32", ("N", 3, 32, 32)),)
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        return (Port("scores", "float32", ("N", 10)),)
+
+    def _read_network(self) -> Network:
+        raise BadModelError(
+            f"{self.name} holds weights alone, no layers; give the ONNX file of the network, or "
+            f"quantize it to a .pt2 program"
+        )
+
+    def check_comparable(self) -> None:
+        raise BadModelError(
+            f"{self.name} is a float program: there is nothing to compare it with; give a "
+            f"quantized one"
+        )
+
+    @property
+    def _float_argument(self) -> str:
+        return self.given

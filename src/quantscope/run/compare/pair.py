@@ -1,0 +1,118 @@
+"""Two networks run side by side, and what is measured between them: the protocol.
+
+A `PairRun` runs a float and a quantized network on the same batches. Beside every paired activation
+it reduces rows of sums, a number for each sample and channel, where the data is: no activation is
+carried into Python. What the rows are, `statistics.py` knows.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from numpy.typing import NDArray
+
+from quantscope.data import Samples
+from quantscope.model import Model, Network, Pairing, QuantTensor, TensorPair
+from quantscope.run.compare.results import Comparison, ErrorSources, TensorComparison, Uncompared
+from quantscope.run.intake import Batch
+
+if TYPE_CHECKING:
+    from quantscope.run.runnable import Runnable
+
+Array = NDArray[Any]
+Detail = Literal["sqnr", "full"]
+Constants = tuple[dict[str, TensorComparison], list[Uncompared]]
+"""Weights and biases by name, and those that could not be compared."""
+
+ONLY_SQNR = "only the SQNR was asked for"
+
+
+class NoSourcesError(Exception):
+    """Why a tensor's error cannot be taken apart."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A paired activation and what is measured of it.
+
+    `rows` names the rows of sums. `leaves` are the quantized tensors that its layer reads. Its
+    error is taken apart by sources unless `no_sources` says why not.
+    """
+
+    pair: TensorPair
+    tensor: QuantTensor
+    rows: tuple[str, ...]
+    leaves: tuple[str, ...]
+    no_sources: str | None
+    known_sources: ErrorSources | None = None
+    """Where nothing is measured: a layer that only moves integers inherits all its error."""
+
+    def by_row(self, statistics: Array) -> Array:
+        """Give the sums of a batch as [samples, rows, channels]."""
+        return statistics.reshape(len(statistics), len(self.rows), -1)
+
+
+@dataclass(frozen=True, eq=False)
+class ProbeSums:
+    """The sums of one probe for one batch, and how many numbers are behind them.
+
+    `numbers` is None where only the SQNR was asked for.
+    """
+
+    probe: Probe
+    statistics: Array
+    numbers: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class PairBatch:
+    """What one batch gave: the first outputs of both networks, and the sums between them."""
+
+    float_scores: Array
+    quantized_scores: Array
+    sums: tuple[ProbeSums, ...]
+
+
+class PairRun(Protocol):
+    """A float and a quantized network, ready to run side by side."""
+
+    @property
+    def quantized(self) -> "Runnable": ...
+
+    @property
+    def floats(self) -> Model: ...
+
+    @property
+    def network(self) -> Network:
+        """The quantized network, in whose order and names the result is."""
+
+    @property
+    def pairing(self) -> Pairing: ...
+
+    @property
+    def detail(self) -> Detail: ...
+
+    def batch_size(self, batch: int | None) -> int:
+        """Give how many samples are run at once; `batch` is what was asked for."""
+
+    def batches(self, samples: Samples, size: int) -> Iterator[Batch]: ...
+
+    def started(self, samples: Samples, size: int, threads: int) -> AbstractContextManager[None]:
+        """Be ready to run these samples in so many threads."""
+
+    def run(self, batch: Batch) -> PairBatch:
+        """Run one batch; any number of threads may do so at a time."""
+
+    def unseen(self) -> Mapping[str, str]:
+        """Give paired activations that could not be looked at, and why; after all batches."""
+
+    def constants(self) -> Constants: ...
+
+    def provenance(self) -> Mapping[str, str]: ...
+
+    def is_told_by_digest(self) -> bool:
+        """Whether the float model can be the one whose digest the quantized one records."""
+
+    def finish(self, result: Comparison) -> Comparison:
+        """Put in what this framework knows better."""

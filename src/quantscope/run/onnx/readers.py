@@ -1,0 +1,124 @@
+"""The integers of quantized activations, batch by batch, in either execution."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quantscope.arithmetic import quantize
+from quantscope.model import QuantTensor
+from quantscope.model.onnx.model import OnnxModel
+from quantscope.run.intake import Feeds
+from quantscope.run.onnx.kernels import map_kernels
+from quantscope.run.onnx.layer_names import named_by_layer
+from quantscope.run.onnx.seeing import changed_by_looking, instrumented, output_of
+from quantscope.run.onnx.sessions import open_session, run_session, session_of
+from quantscope.run.onnx.values import only_up_to
+
+Array = NDArray[Any]
+
+
+class ReferenceReader:
+    """Reads what the file states: all of it can be seen."""
+
+    def __init__(self, model: OnnxModel, tensors: Sequence[QuantTensor], *, threads: int) -> None:
+        self._model = model
+        self._names = {tensor.name: tensor.integer_names[0] for tensor in tensors}
+        inputs = {port.name for port in model.inputs}
+        self._asked = [n for n in dict.fromkeys(self._names.values()) if n not in inputs]
+        proto = only_up_to(model.stated, self._asked)
+        self._session = session_of(proto, "reference", threads=threads) if self._asked else None
+
+    @property
+    def seen(self) -> list[str]:
+        return list(self._names)
+
+    @property
+    def unseen(self) -> Mapping[str, str]:
+        return {}
+
+    def read(self, feeds: Feeds) -> dict[str, Array]:
+        found: dict[str, Array] = dict(feeds)
+        if self._session is not None:
+            values = run_session(self._session, self._asked, feeds, self._model.name)
+            found |= dict(zip(self._asked, values, strict=True))
+        return {name: found[file_name] for name, file_name in self._names.items()}
+
+
+class RuntimeReader:
+    """Reads what the kernels that ship make, where looking does not change the kernels.
+
+    A tensor whose real values are the model's output needs no looking into: the scores are it.
+    """
+
+    def __init__(
+        self,
+        model: OnnxModel,
+        tensors: Sequence[QuantTensor],
+        *,
+        int8_kernels: bool | None,
+    ) -> None:
+        self.model, self.int8_kernels = model, int8_kernels
+        self.proto = named_by_layer(model.proto, model.network)
+        self.names = {tensor.name: tensor.integer_names[0] for tensor in tensors}
+        self.output = self.proto.graph.output[0].name
+        self.disturbed: str | None = None
+        """Set when the scores show, while running, that looking changed something after all."""
+        self._hidden: dict[str, str] = {}
+        self.last = next((t for t in tensors if output_of(t, [self.output]) is not None), None)
+        self.inner = self._visible([n for n in self.names if not self.last or n != self.last.name])
+        asked = [self.names[name] for name in self.inner]
+        self._session = session_of(
+            instrumented(self.proto, asked), "runtime", int8_kernels=int8_kernels, threads=1
+        )
+        self._plain = open_session(model, "runtime", int8_kernels=int8_kernels, threads=1)
+
+    @property
+    def seen(self) -> list[str]:
+        return [*self.inner, *([] if self.last is None else [self.last.name])]
+
+    @property
+    def unseen(self) -> dict[str, str]:
+        changed = dict.fromkeys(self.seen, self.disturbed) if self.disturbed else {}
+        return {**self._hidden, **{name: why for name, why in changed.items() if why}}
+
+    def read(self, feeds: Feeds) -> dict[str, Array]:
+        return self.read_beside(feeds)[0]
+
+    def read_beside(self, feeds: Feeds) -> tuple[dict[str, Array], Array]:
+        """Give the integers of one batch, and the scores of a session that is not looked into."""
+        (shipped,) = run_session(self._plain, [self.output], feeds, self.model.name)
+        asked = [self.output, *(self.names[name] for name in self.inner)]
+        scores, *found = run_session(self._session, asked, feeds, self.model.name)
+        if self.disturbed is None and not np.array_equal(scores, shipped, equal_nan=True):
+            self.disturbed = "looking at the inner tensors changes the model's outputs"
+        integers: dict[str, Array] = dict(zip(self.inner, found, strict=True))
+        if self.last is not None:
+            integers[self.last.name] = quantize(shipped, self.last.params)
+        return integers, shipped
+
+    def _visible(self, wanted: list[str]) -> list[str]:
+        plain = map_kernels(self.proto, int8_kernels=self.int8_kernels)
+
+        def changed(names: list[str]) -> str | None:
+            return changed_by_looking(
+                self.proto,
+                plain,
+                [self.names[name] for name in names],
+                int8_kernels=self.int8_kernels,
+            )
+
+        if not changed(wanted):
+            return wanted
+        # Together they disturb; some may not. One after the other, so that those kept go together.
+        kept: list[str] = []
+        for name in wanted:
+            layers = changed([*kept, name])
+            if layers:
+                self._hidden[name] = (
+                    f"cannot be seen without changing the kernels that run ({layers})"
+                )
+            else:
+                kept.append(name)
+        return kept
