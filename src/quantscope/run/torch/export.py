@@ -1,6 +1,8 @@
 """ResNet8's weights as the program that exporting the network gives. Needs the `torch` extra."""
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from quantscope.model import Model, open_model
@@ -9,14 +11,18 @@ from quantscope.model.torch.model import ProgramModel
 from quantscope.zoo import build_torch, read_safetensors
 
 
-def exported_resnet8(weights: Model) -> ProgramModel:
-    """Export the network that weights (.safetensors) belong to, and open it like any program."""
+@contextmanager
+def exported_resnet8(weights: Model) -> Iterator[ProgramModel]:
+    """Export the network that weights (.safetensors) belong to, and open it like any program.
+
+    Its file is there only within the context: what is run and measured must be loaded by then.
+    """
     with tempfile.TemporaryDirectory() as folder:
         exported = Path(folder) / f"{weights.path.stem}.pt2"
         save_resnet8(weights.path, exported)
         program = open_model(exported)
-    assert isinstance(program, ProgramModel), "a program was saved"
-    return program
+        assert isinstance(program, ProgramModel), "a program was saved"
+        yield program
 
 
 def save_resnet8(weights: Path, output: Path) -> None:

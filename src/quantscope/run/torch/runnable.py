@@ -134,7 +134,8 @@ class WeightsRunnable(TorchRunnable):
 
     @cached_property
     def as_program(self) -> "ProgramRunnable":
-        return ProgramRunnable(exported_resnet8(self.model), stands_for=self.model)
+        with exported_resnet8(self.model) as program:
+            return ProgramRunnable(program, stands_for=self.model).loaded()
 
     def is_value(self, name: str) -> bool:
         return self.as_program.is_value(name)
@@ -202,6 +203,11 @@ class ProgramRunnable(TorchRunnable):
         if self.model is self.program:
             return network
         return replace(network, path=self.model.path, digest=self.model.digest)
+
+    def loaded(self) -> "ProgramRunnable":
+        """Read all that is read from the file when it is first asked for: the file may go."""
+        _ = self.network
+        return self
 
     def with_tensors(self, tensors: tuple[QuantTensor, ...]) -> "ProgramRunnable":
         """Give the same program whose network has other tensors."""

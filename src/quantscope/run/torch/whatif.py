@@ -33,7 +33,7 @@ def open_edited(base: ProgramRunnable, applied: Applied) -> ProgramRunnable:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{base.model.path.stem}-edited.pt2"
         path.write_bytes(applied.to_bytes())
-        edited = program_of(open_runnable(open_model(path)))
+        edited = program_of(open_runnable(open_model(path))).loaded()
     _last_edited[base] = digest, edited
     return edited
 
