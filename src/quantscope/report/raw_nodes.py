@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import onnx_ir as ir
 
-from quantscope.model.network import Array, AttributeValue
-from quantscope.model.onnx.file import OnnxFile, TensorSpec, load_onnx
+from quantscope.model.network import Array, AttributeValue, Port
+from quantscope.model.onnx.file import OnnxFile, load_onnx
 from quantscope.model.onnx.graph import OnnxGraph, input_names, open_graph, output_names
 from quantscope.model.onnx.layer_parts import attributes_of, subgraph_names
 from quantscope.model.onnx.operators import QDQ_OPS
@@ -59,7 +59,7 @@ class RawGraph:
         return dict(sorted(self.file.op_counts.items(), key=lambda item: (-item[1], item[0])))
 
     @property
-    def inputs(self) -> tuple[TensorSpec, ...]:
+    def inputs(self) -> tuple[Port, ...]:
         return self.file.inputs
 
 

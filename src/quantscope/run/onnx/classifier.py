@@ -9,13 +9,8 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from quantscope.errors import BadModelError
-from quantscope.model.onnx.file import (
-    OnnxFile,
-    TensorSpec,
-    classifier_input,
-    ends_in_softmax,
-    load_onnx,
-)
+from quantscope.model.network import Port
+from quantscope.model.onnx.file import OnnxFile, classifier_input, ends_in_softmax, load_onnx
 from quantscope.run.classifier import Classifier
 from quantscope.run.cpu import cpu_name
 from quantscope.run.onnx.sessions import INT8_OPTION, Execution, open_session, reason_of
@@ -63,11 +58,11 @@ def open_onnx(
     )
 
 
-def _numpy_type(images: TensorSpec, model: str) -> np.dtype[np.generic]:
+def _numpy_type(images: Port, model: str) -> np.dtype[np.generic]:
     try:
-        return np.dtype(images.element_type)
+        return np.dtype(images.dtype)
     except TypeError:
         raise BadModelError(
-            f"The input {images.name!r} of {model} is {images.element_type}, which images cannot "
+            f"The input {images.name!r} of {model} is {images.dtype}, which images cannot "
             f"be given in; the usual ones are float32 and uint8"
         ) from None

@@ -12,8 +12,8 @@ from quantscope.arithmetic import QuantParams
 from quantscope.data import ImageSet
 from quantscope.model import Network
 from quantscope.model.torch.file import torch_kind
-from quantscope.model.torch.loading import load_torchscript
 from quantscope.model.torchscript.file import open_torchscript
+from quantscope.model.torchscript.loading import load_torchscript
 from quantscope.model.torchscript.reader import network_of
 from quantscope.progress import Progress
 from quantscope.run.batches import ImageParts, input_batches

@@ -10,17 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.errors import BadConfigError, BadModelError
-from quantscope.model.network import Network
-from quantscope.model.onnx.file import show_shape
+from quantscope.model.network import Network, show_shape
 from quantscope.model.torch.file import Pt2File, open_pt2, torch_kind
-from quantscope.model.torch.loading import (
-    ONE_AT_A_TIME,
-    first_line,
-    load_program,
-    load_torchscript,
-)
+from quantscope.model.torch.loading import ONE_AT_A_TIME, first_line, load_program
 from quantscope.model.torch.pt2_graph import ProgramGraph, TensorType, program_graph
 from quantscope.model.torchscript.file import TorchScriptFile, open_torchscript
+from quantscope.model.torchscript.loading import load_torchscript
 from quantscope.model.torchscript.reader import network_of
 from quantscope.run.classifier import Classifier
 from quantscope.run.cpu import cpu_name
