@@ -17,7 +17,7 @@ from quantscope.data import load, load_sample
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import residuals
 from quantscope.model.reader import read_network
-from quantscope.model.torch.file import torch_kind
+from quantscope.model.torch import torch_kind
 from quantscope.run import WhatIf, evaluate, open_classifier
 
 

@@ -17,7 +17,7 @@ from quantscope.errors import BadModelError
 from quantscope.files import check_outputs, write_whole
 from quantscope.model import QuantParams
 from quantscope.model.network import Role
-from quantscope.model.onnx.checks import check_model
+from quantscope.model.onnx import check_model
 from quantscope.model.provenance import PROVENANCE_KEY, recorded_facts
 
 ChangeKind = Literal["edit", "shared", "bias follows"]

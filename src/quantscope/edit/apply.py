@@ -22,7 +22,7 @@ from quantscope.edit.plan import make_plan
 from quantscope.errors import BadModelError
 from quantscope.files import as_argument
 from quantscope.model import Network, OnnxFile, Pairing, load_onnx, pair, read_onnx
-from quantscope.model.onnx.operators import DEFAULT_DOMAINS
+from quantscope.model.onnx import DEFAULT_DOMAINS
 from quantscope.zoo import find_model, known_float_model
 
 LIFTED = "The file is QOperator; it was stated as QDQ first, and edits are made there"

@@ -10,7 +10,7 @@ from quantscope.edit.torch.apply import AppliedProgram, ProgramEditor
 from quantscope.errors import BadModelError
 from quantscope.model import OnnxFile
 from quantscope.model.reader import TORCH_SUFFIXES
-from quantscope.model.torch.archive import is_zip
+from quantscope.model.torch import is_zip
 from quantscope.zoo import find_model
 
 AnyEditor = Editor | ProgramEditor

@@ -5,9 +5,8 @@ from pathlib import Path
 from quantscope.errors import BadModelError
 from quantscope.files import check_file
 from quantscope.model.network import Network
-from quantscope.model.onnx.reader import read_onnx
-from quantscope.model.torch.archive import is_zip
-from quantscope.model.torch.file import torch_kind
+from quantscope.model.onnx import read_onnx
+from quantscope.model.torch import is_zip, read_pt2, torch_kind
 
 TORCH_SUFFIXES = (".pt2", ".pt", ".pth")
 
@@ -23,10 +22,9 @@ def read_network(path: Path | str) -> Network:
     check_file(path, "a model's file", BadModelError)
     if path.suffix in TORCH_SUFFIXES or is_zip(path):
         if torch_kind(path) == "pt2":
-            from quantscope.model.torch.reader import read_pt2
-
             return read_pt2(path)
-        from quantscope.model.torchscript.reader import read_torchscript
+        # The rarest kind of file; everybody else need not wait for its room to load.
+        from quantscope.model.torchscript import read_torchscript
 
         return read_torchscript(path)
     return read_onnx(path)

@@ -9,7 +9,7 @@ from quantscope.data import ImageSet, calibration_set
 from quantscope.data.calibration import balanced_order
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
 from quantscope.model.network import Port, show_shape
-from quantscope.model.onnx.file import OnnxFile, classifier_input
+from quantscope.model.onnx import OnnxFile, classifier_input
 from quantscope.quantize.config import PtqConfig
 
 MAX_BATCH = 32

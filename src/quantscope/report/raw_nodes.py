@@ -10,11 +10,18 @@ import numpy as np
 import onnx_ir as ir
 
 from quantscope.model.network import Array, AttributeValue, Port
-from quantscope.model.onnx.file import OnnxFile, load_onnx
-from quantscope.model.onnx.graph import OnnxGraph, input_names, open_graph, output_names
-from quantscope.model.onnx.layer_parts import attributes_of, subgraph_names
-from quantscope.model.onnx.operators import QDQ_OPS
-from quantscope.model.onnx.qoperator import layout_of
+from quantscope.model.onnx import (
+    QDQ_OPS,
+    OnnxFile,
+    OnnxGraph,
+    attributes_of,
+    input_names,
+    layout_of,
+    load_onnx,
+    open_graph,
+    output_names,
+    subgraph_names,
+)
 from quantscope.plain_text import printable
 from quantscope.report.wording import attribute_text, shape_text
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from quantscope.data import ImageSet
 from quantscope.errors import BadConfigError
-from quantscope.model.onnx.file import load_onnx
+from quantscope.model.onnx import load_onnx
 from quantscope.progress import Progress, silent
 from quantscope.run.classifier import TORCH_SUFFIXES
 from quantscope.run.cpu import saturates_8bit_products

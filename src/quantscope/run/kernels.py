@@ -17,7 +17,7 @@ from onnx import numpy_helper
 
 from quantscope.errors import BadModelError
 from quantscope.model import load_onnx, read_onnx
-from quantscope.model.onnx.operators import QDQ_OPS, QOPERATOR_OPS
+from quantscope.model.onnx import QDQ_OPS, QOPERATOR_OPS
 from quantscope.run.onnx.layer_names import named_by_layer
 from quantscope.run.onnx.sessions import INT8_OPTION, reason_of, session_options
 

@@ -27,9 +27,7 @@ from quantscope.errors import BadModelError
 from quantscope.files import check_outputs, write_whole
 from quantscope.model import Network, Pairing
 from quantscope.model.provenance import PROVENANCE_KEY
-from quantscope.model.torch.file import open_pt2, torch_kind
-from quantscope.model.torch.pt2_graph import program_graph
-from quantscope.model.torch.reader import read_pt2
+from quantscope.model.torch import open_pt2, program_graph, read_pt2, torch_kind
 from quantscope.zoo import find_model
 
 

@@ -12,13 +12,10 @@ from numpy.typing import NDArray
 
 from quantscope.errors import BadModelError
 from quantscope.model import Network, Pairing, pair
-from quantscope.model.pairing.pair import TensorPair
+from quantscope.model.pairing import TensorPair
 from quantscope.model.provenance import recorded_facts
 from quantscope.model.reader import TORCH_SUFFIXES
-from quantscope.model.torch.file import open_pt2
-from quantscope.model.torch.pt2_graph import program_graph
-from quantscope.model.torch.pt2_quantizers import read_stored
-from quantscope.model.torch.reader import read_pt2
+from quantscope.model.torch import open_pt2, program_graph, read_pt2, read_stored
 from quantscope.zoo import bundled_models, find_model, read_safetensors
 
 Array = NDArray[Any]

@@ -4,7 +4,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from quantscope.errors import BadModelError
-from quantscope.model.torch.loading import ONE_AT_A_TIME, first_line, quiet, require_torch
+from quantscope.model.torch import ONE_AT_A_TIME, first_line, quiet, require_torch
 from quantscope.model.torchscript.file import TorchScriptFile
 
 if TYPE_CHECKING:

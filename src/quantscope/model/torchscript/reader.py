@@ -12,9 +12,15 @@ from quantscope.arithmetic.params import QuantParams
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model.assemble import Draft, Parts, Reading, Step, ValueType, assemble
 from quantscope.model.network import AttributeValue, Network, Shape
-from quantscope.model.torch.drafts import KEEPS_PARAMS, relu_drafts, written_drafts
-from quantscope.model.torch.names import ModuleOp, module_layer_names
-from quantscope.model.torch.operators import attributes_from, op_type_of
+from quantscope.model.torch import (
+    KEEPS_PARAMS,
+    ModuleOp,
+    attributes_from,
+    module_layer_names,
+    op_type_of,
+    relu_drafts,
+    written_drafts,
+)
 from quantscope.model.torchscript.file import TorchScriptFile, open_torchscript
 from quantscope.model.torchscript.flow import branch_of, computed, graph_of
 from quantscope.model.torchscript.loading import load_torchscript

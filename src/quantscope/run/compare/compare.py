@@ -17,10 +17,8 @@ from quantscope.data import ImageSet
 from quantscope.edit import lift_to_qdq
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
 from quantscope.model import Network, load_onnx, read_onnx
-from quantscope.model.onnx.file import OnnxFile
-from quantscope.model.onnx.graph import open_graph
-from quantscope.model.pairing.constants import Constants
-from quantscope.model.pairing.pair import Pairing, pair
+from quantscope.model.onnx import OnnxFile, open_graph
+from quantscope.model.pairing import Constants, Pairing, pair
 from quantscope.progress import Progress, silent
 from quantscope.run.batches import input_batches
 from quantscope.run.classifier import TORCH_SUFFIXES, Classifier, refuse_int8_kernels

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from quantscope.data import ImageSet
 from quantscope.model import Network, QuantTensor
-from quantscope.model.pairing.pair import Pairing, TensorPair, pair
+from quantscope.model.pairing import Pairing, TensorPair, pair
 from quantscope.progress import Progress
 from quantscope.run.classifier import Classifier
 from quantscope.run.compare.results import Uncompared

@@ -21,7 +21,7 @@ from quantscope.data import ImageSet
 from quantscope.edit import lift_to_qdq
 from quantscope.errors import BadDataError, BadModelError
 from quantscope.model import Network, load_onnx, read_onnx
-from quantscope.model.onnx.graph import open_graph
+from quantscope.model.onnx import open_graph
 from quantscope.progress import Progress, silent
 from quantscope.run.batches import input_batches
 from quantscope.run.classifier import find_onnx

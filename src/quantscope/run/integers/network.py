@@ -14,7 +14,7 @@ from quantscope.arithmetic import Saturation, dequantize, quantize
 from quantscope.arithmetic.window import resolve_window, windows
 from quantscope.errors import BadModelError
 from quantscope.model import Layer, Network, QuantTensor, load_onnx
-from quantscope.model.onnx.graph import OnnxGraph, open_graph
+from quantscope.model.onnx import OnnxGraph, open_graph
 from quantscope.run.integers.compute import Arithmetic, compute, operands_of, saturation_of
 from quantscope.run.integers.layer import (
     COMPUTING_OPS,

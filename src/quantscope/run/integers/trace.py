@@ -17,7 +17,7 @@ from quantscope.arithmetic import multiply_by_quantized_multiplier
 from quantscope.data import ImageSet, load_sample
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import Layer, Network, QuantTensor, load_onnx, read_onnx
-from quantscope.model.onnx.graph import open_graph
+from quantscope.model.onnx import open_graph
 from quantscope.run.capture.capture import capture
 from quantscope.run.capture.captured import Capture, CapturedTensor
 from quantscope.run.classifier import find_onnx

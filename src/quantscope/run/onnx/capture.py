@@ -21,7 +21,7 @@ from quantscope.data import ImageSet
 from quantscope.edit import lift_to_qdq
 from quantscope.errors import BadModelError
 from quantscope.model import QuantTensor, load_onnx, read_onnx
-from quantscope.model.onnx.graph import open_graph
+from quantscope.model.onnx import open_graph
 from quantscope.progress import Progress
 from quantscope.run.batches import ImageParts, input_batches
 from quantscope.run.capture.captured import Capture, Wanted, captured, find_wanted, stored_constants

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from quantscope.errors import BadModelError
 from quantscope.model.network import Port
-from quantscope.model.onnx.file import OnnxFile, classifier_input, ends_in_softmax, load_onnx
+from quantscope.model.onnx import OnnxFile, classifier_input, ends_in_softmax, load_onnx
 from quantscope.run.classifier import Classifier
 from quantscope.run.cpu import cpu_name
 from quantscope.run.onnx.sessions import INT8_OPTION, Execution, open_session, reason_of

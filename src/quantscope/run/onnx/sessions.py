@@ -9,7 +9,7 @@ import onnxruntime as ort
 
 from quantscope.edit import lift_to_qdq
 from quantscope.errors import BadModelError
-from quantscope.model.onnx.file import OnnxFile
+from quantscope.model.onnx import OnnxFile
 
 Execution = Literal["reference", "runtime"]
 

@@ -9,7 +9,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from quantscope.model import Network, QuantTensor
-from quantscope.model.pairing.pair import Pairing
+from quantscope.model.pairing import Pairing
 from quantscope.run.onnx.compare.graph import ComparisonGraph, Probe
 from quantscope.run.onnx.compare.merge import FLOAT, QUANTIZED
 

@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 from quantscope.arithmetic import QuantParams
 from quantscope.data import ImageSet
 from quantscope.model import Network
-from quantscope.model.torch.file import torch_kind
-from quantscope.model.torchscript.file import open_torchscript
-from quantscope.model.torchscript.loading import load_torchscript
-from quantscope.model.torchscript.reader import network_of
+from quantscope.model.torch import torch_kind
+from quantscope.model.torchscript import load_torchscript, network_of, open_torchscript
 from quantscope.progress import Progress
 from quantscope.run.batches import ImageParts, input_batches
 from quantscope.run.capture.captured import (

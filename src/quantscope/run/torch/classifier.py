@@ -11,12 +11,23 @@ from numpy.typing import NDArray
 
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model.network import Network, show_shape
-from quantscope.model.torch.file import Pt2File, open_pt2, torch_kind
-from quantscope.model.torch.loading import ONE_AT_A_TIME, first_line, load_program
-from quantscope.model.torch.pt2_graph import ProgramGraph, TensorType, program_graph
-from quantscope.model.torchscript.file import TorchScriptFile, open_torchscript
-from quantscope.model.torchscript.loading import load_torchscript
-from quantscope.model.torchscript.reader import network_of
+from quantscope.model.torch import (
+    ONE_AT_A_TIME,
+    ProgramGraph,
+    Pt2File,
+    TensorType,
+    first_line,
+    load_program,
+    open_pt2,
+    program_graph,
+    torch_kind,
+)
+from quantscope.model.torchscript import (
+    TorchScriptFile,
+    load_torchscript,
+    network_of,
+    open_torchscript,
+)
 from quantscope.run.classifier import Classifier
 from quantscope.run.cpu import cpu_name
 from quantscope.run.in_order import cores, side_by_side

@@ -9,7 +9,7 @@ from typing import Any
 
 from quantscope.data import ImageSet
 from quantscope.errors import BadConfigError
-from quantscope.model.pairing.pair import TensorPair
+from quantscope.model.pairing import TensorPair
 from quantscope.progress import Progress
 from quantscope.run.histograms.question import Array, Question, Tallies, of_images
 from quantscope.run.histograms.results import Histograms

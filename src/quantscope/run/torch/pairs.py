@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.model.channels import channel_axis
-from quantscope.model.pairing.pair import Pairing, TensorPair
+from quantscope.model.pairing import Pairing, TensorPair
 from quantscope.run.onnx.compare.graph import Detail
 from quantscope.run.onnx.compare.sources import NoSourcesError
 from quantscope.run.torch.probes import Scratch, TorchProbe, stacked

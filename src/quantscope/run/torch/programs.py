@@ -20,10 +20,15 @@ from quantscope.arithmetic.params import storage_dtype
 from quantscope.data import ImageSet
 from quantscope.errors import BadModelError
 from quantscope.model import Network
-from quantscope.model.torch.file import open_pt2, torch_kind
-from quantscope.model.torch.loading import ONE_AT_A_TIME, first_line, load_program
-from quantscope.model.torch.pt2_graph import program_graph
-from quantscope.model.torch.reader import read_pt2
+from quantscope.model.torch import (
+    ONE_AT_A_TIME,
+    first_line,
+    load_program,
+    open_pt2,
+    program_graph,
+    read_pt2,
+    torch_kind,
+)
 from quantscope.run.batches import input_batches
 from quantscope.run.classifier import Classifier
 from quantscope.run.torch.classifier import batch_limits, program_classifier

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from quantscope.data import ImageSet
 from quantscope.model import Pairing, QuantTensor
-from quantscope.model.pairing.pair import TensorPair
+from quantscope.model.pairing import TensorPair
 from quantscope.progress import Progress
 from quantscope.run.compare.results import Comparison, Uncompared
 from quantscope.run.evaluate import Evaluation

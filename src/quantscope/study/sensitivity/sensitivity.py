@@ -15,7 +15,7 @@ from quantscope.edit import Applied, Edit, Editor, Off, On
 from quantscope.edit.targets import parts_of
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
 from quantscope.model import load_onnx
-from quantscope.model.onnx.file import OnnxFile
+from quantscope.model.onnx import OnnxFile
 from quantscope.progress import Progress, silent
 from quantscope.run.classifier import Classifier, find_onnx
 from quantscope.run.compare.reading import from_another
