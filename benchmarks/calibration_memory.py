@@ -48,7 +48,7 @@ def _measured(how: str, method: Any, count: int) -> float:
     from onnxruntime.quantization import quantize_static
 
     from quantscope.data import calibration_set
-    from quantscope.model.onnx.file import load_onnx
+    from quantscope.model.onnx import load_onnx
     from quantscope.quantize import PtqConfig, quantize_onnx
     from quantscope.quantize.calibration import METHODS as ORT_METHODS
     from quantscope.quantize.onnx_backend import pre_process, quiet

@@ -36,6 +36,8 @@ TORCH_MODULES = {
     "quantize/pt2e_quantizer.py",
 }
 TORCH_FOLDERS = {"torch", "torchscript"}
+# Folders of `model` that are entered by their `__init__` alone.
+DOORS = ("onnx", "torch", "torchscript", "pairing")
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 
@@ -93,7 +95,35 @@ def test_frameworks_stay_in_their_rooms(path: Path) -> None:
         assert frameworks <= own | set(sys.stdlib_module_names), f"{name} is not NumPy only"
 
 
-@pytest.mark.parametrize("module", ["quantscope", "quantscope.cli", "quantscope.run"])
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(SOURCE).as_posix())
+def test_folders_of_model_are_entered_by_their_door(path: Path) -> None:
+    for door in DOORS:
+        if not path.is_relative_to(SOURCE / "model" / door):
+            inner = f"quantscope.model.{door}."
+            passed_by = {module for module in imports_of(path) if module.startswith(inner)}
+            assert not passed_by, f"import from {inner.removesuffix('.')} instead"
+
+
+def test_formats_do_not_know_each_other() -> None:
+    model = SOURCE / "model"
+    knows_onnx = {
+        path.relative_to(model).as_posix()
+        for path in model.rglob("*.py")
+        if any(f"{module}.".startswith("quantscope.model.onnx.") for module in imports_of(path))
+        and path.parent.name != "onnx"
+    }
+    # Pairing looks into ONNX files for the float weights that a `Network` does not keep.
+    assert knows_onnx == {"__init__.py", "reader.py", "pairing/constants.py"}
+    assert not any(
+        "quantscope.model.torchscript" in module
+        for path in (model / "torch").glob("*.py")
+        for module in imports_of(path)
+    )
+
+
+@pytest.mark.parametrize(
+    "module", ["quantscope", "quantscope.cli", "quantscope.model", "quantscope.run"]
+)
 def test_importing_loads_no_heavy_framework(module: str) -> None:
     code = f"import sys, {module}; print(*{{'torch', 'marimo', 'matplotlib'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -26,7 +26,7 @@ from quantscope.edit import (
 )
 from quantscope.edit.recipe import Recipe
 from quantscope.model import QuantTensor
-from quantscope.model.onnx.checks import check_model
+from quantscope.model.onnx import check_model
 from quantscope.run.onnx.sessions import session_of
 
 Array = np.ndarray[Any, Any]

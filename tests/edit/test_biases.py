@@ -15,7 +15,7 @@ from tiny_qdq import TinyQdq
 
 from quantscope.edit import Editor, Off, SetInteger, SetScale
 from quantscope.errors import BadConfigError
-from quantscope.model.onnx.checks import check_model
+from quantscope.model.onnx import check_model
 
 Array = np.ndarray[Any, Any]
 

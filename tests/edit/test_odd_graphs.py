@@ -25,7 +25,7 @@ from quantscope.edit import (
 )
 from quantscope.errors import BadModelError
 from quantscope.model import read_onnx
-from quantscope.model.onnx.checks import check_model
+from quantscope.model.onnx import check_model
 from quantscope.run.onnx.sessions import session_of
 
 Array = np.ndarray[Any, Any]

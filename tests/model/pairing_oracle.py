@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from quantscope.arithmetic import dequantize
 from quantscope.model import Network
-from quantscope.model.pairing.pair import Pairing
+from quantscope.model.pairing import Pairing
 
 Feed = Mapping[str, NDArray[np.float32]]
 

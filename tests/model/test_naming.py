@@ -9,7 +9,7 @@ from tiny_onnx import constant, model, saved, weights
 
 from quantscope.model import read_onnx
 from quantscope.model.naming import NodeTitle, layer_names, make_unique
-from quantscope.model.onnx.file import Format
+from quantscope.model.onnx import Format
 
 
 def title(name: str, op: str = "Conv", format_: Format = "float", **more: str) -> NodeTitle:

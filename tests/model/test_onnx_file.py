@@ -12,8 +12,8 @@ from onnx import helper
 from tiny_onnx import FLOAT, constant, conv_relu, model, saved, value, weights
 
 from quantscope.errors import BadModelError
-from quantscope.model import classifier_input, ends_in_softmax, load_onnx
-from quantscope.model.onnx.file import TensorSpec
+from quantscope.model.network import Port
+from quantscope.model.onnx import classifier_input, ends_in_softmax, load_onnx
 
 
 def refusal(path: Path) -> str:
@@ -31,8 +31,8 @@ def test_a_file_says_what_it_is(tmp_path: Path) -> None:
     file = load_onnx(path)
     assert file.digest == hashlib.sha256(path.read_bytes()).hexdigest()
     assert (file.opset, file.ir_version, file.format) == (21, 10, "float")
-    assert file.inputs == (TensorSpec("x", "float32", ("N", 3, 5, 7)),)
-    assert file.outputs == (TensorSpec("y", "float32", None),)
+    assert file.inputs == (Port("x", "float32", ("N", 3, 5, 7)),)
+    assert file.outputs == (Port("y", "float32", None),)
     assert file.metadata == {"made by": "a person"}
     assert file.op_counts == {"Conv": 1, "Relu": 1}
 

@@ -143,7 +143,7 @@ def test_quantize_refuses_them_before_it_optimizes(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_nobody_runs_is_refused(tmp_path: Path) -> None:
-    from quantscope.model import classifier_input
+    from quantscope.model.onnx import classifier_input
 
     proto = conv_relu()
     proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 2**20

@@ -21,7 +21,7 @@ from tiny_onnx import constant, model, saved, value, weights
 from quantscope.data import load_sample
 from quantscope.errors import BadModelError
 from quantscope.model import bundled_models, read_onnx
-from quantscope.model.pairing.pair import Pairing, pair
+from quantscope.model.pairing import Pairing, pair
 from quantscope.zoo import build_torch, read_safetensors
 
 F, U8, I8, I64 = np.float32, np.uint8, np.int8, np.int64

@@ -29,7 +29,7 @@ from tiny_onnx import saved
 
 from quantscope.errors import BadModelError
 from quantscope.model import read_onnx
-from quantscope.model.pairing.pair import Pairing, pair
+from quantscope.model.pairing import Pairing, pair
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from quantscope.model.torch.syntax import parse_expression, parse_module, parse_patiently_everywhere
+from quantscope.model.syntax import parse_expression, parse_module, parse_patiently_everywhere
 
 SHAPE = "Mul(Integer(2), Symbol('s77', integer=True))"
 

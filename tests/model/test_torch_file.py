@@ -30,7 +30,7 @@ from torch_archives import (
 
 from quantscope.errors import BadModelError
 from quantscope.model import read_network
-from quantscope.model.torch.file import open_pt2, torch_kind
+from quantscope.model.torch import open_pt2, torch_kind
 from quantscope.run import open_classifier
 
 Attack = Callable[[Path, Path, str], Path]

@@ -16,7 +16,7 @@ from torch_archives import rewritten
 from quantscope.data import load, load_sample
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import read_network, residuals
-from quantscope.model.torch.file import torch_kind
+from quantscope.model.torch import torch_kind
 from quantscope.run import WhatIf, evaluate, open_classifier
 
 

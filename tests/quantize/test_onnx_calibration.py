@@ -9,7 +9,7 @@ import pytest
 from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize_static
 
 from quantscope.data import calibration_set
-from quantscope.model.onnx.file import load_onnx
+from quantscope.model.onnx import load_onnx
 from quantscope.quantize import PtqConfig, quantize_onnx
 from quantscope.quantize.calibration import METHODS
 from quantscope.quantize.onnx_backend import pre_process, quiet

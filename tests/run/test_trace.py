@@ -16,7 +16,7 @@ from quantscope.cli import trace as trace_command
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
 from quantscope.model import load_onnx, read_onnx
-from quantscope.model.onnx.graph import open_graph
+from quantscope.model.onnx import open_graph
 from quantscope.quantize import LayerOverride
 from quantscope.report.trace_text import trace_text
 from quantscope.run.capture.capture import capture

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 from quantscope.model import Model, bundled_models, find_original, open_model
-from quantscope.model.torch.model import WeightsModel
+from quantscope.model.torch import WeightsModel
 from quantscope.zoo import read_safetensors, write_onnx
 
 

@@ -8,7 +8,7 @@ from quantscope.app.panes.parts import share_text
 from quantscope.app.selection import Selection, select_layer, select_tensor
 from quantscope.app.session import Session
 from quantscope.model import QuantTensor
-from quantscope.model.onnx.tensors import Dim
+from quantscope.model.network import Dim
 from quantscope.plain_text import printable
 from quantscope.report.network_text import batch_of, range_text, spread_text
 from quantscope.report.wording import shape_text, type_text

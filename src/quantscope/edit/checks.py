@@ -8,7 +8,7 @@ from quantscope.edit.targets import channel_axis
 from quantscope.edit.wiring import QdqGraph, Wiring
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import Network, QuantTensor
-from quantscope.model.onnx.quantized_values import MOVES_INTEGERS
+from quantscope.model.onnx import MOVES_INTEGERS
 
 _QDQ = ("QuantizeLinear", "DequantizeLinear", "Constant")
 

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from quantscope.model import Network, QuantTensor
-from quantscope.model.onnx.quantized_values import MOVES_INTEGERS
-from quantscope.model.onnx.tensors import subgraphs
+from quantscope.model.onnx import MOVES_INTEGERS, subgraphs
 
 Array = NDArray[Any]
 

@@ -3,17 +3,25 @@
 Nothing here executes a model, and nothing here changes one.
 
 - `opened.py` is the door: `open_model` gives a `Model`, whatever kind of file it is.
-- `network.py` has the nouns that all kinds share; `onnx/`, `torch/` and `torchscript/` read them.
+- `network.py` has the nouns that all kinds share. `onnx/`, `torch/` and `torchscript/` find what is
+  in each kind of file, and `assemble.py` puts a `Network` together from what any of them found.
 - `pairing/` finds which float tensor each quantized one stands for, `originals.py` which file.
 
-A new kind of file is a folder with a subclass of `Model`, and a line in `open_model`.
+A new kind of file is a folder whose reader fills `assemble.Parts`, with a subclass of `Model`, and
+a line in `open_model`.
 """
 
 from quantscope.model.bundled import bundled_models, find_model
-from quantscope.model.network import Edge, Layer, Network, Operand, QuantParams, QuantTensor
-from quantscope.model.onnx.file import OnnxFile, load_onnx
-from quantscope.model.onnx.lift import lift_to_qdq
-from quantscope.model.onnx.reader import read_onnx
+from quantscope.model.network import (
+    Edge,
+    Layer,
+    Network,
+    Operand,
+    Port,
+    QuantParams,
+    QuantTensor,
+)
+from quantscope.model.onnx import OnnxFile, OnnxModel, lift_to_qdq, load_onnx, read_onnx
 from quantscope.model.opened import (
     Execution,
     Framework,
@@ -28,7 +36,7 @@ from quantscope.model.originals import (
     recorded_digest,
     unknown_original,
 )
-from quantscope.model.pairing.pair import LayerPair, Pairing, TensorPair, Unpaired, pair
+from quantscope.model.pairing import LayerPair, Pairing, TensorPair, Unpaired, pair
 from quantscope.model.residuals import Residual, residuals
 
 __all__ = [
@@ -41,8 +49,10 @@ __all__ = [
     "ModelSource",
     "Network",
     "OnnxFile",
+    "OnnxModel",
     "Operand",
     "Pairing",
+    "Port",
     "QuantParams",
     "QuantTensor",
     "Residual",

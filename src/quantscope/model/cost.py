@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
-from quantscope.model.onnx.tensors import Shape
+from quantscope.model.network import Shape
 
 _CONVOLUTIONS = frozenset({"Conv", "FusedConv", "ConvInteger"})
 _PRODUCTS = frozenset({"MatMul", "MatMulInteger", "FusedMatMul"})

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from quantscope.model.onnx.file import Format
-from quantscope.model.torch.syntax import parse_expression
+from quantscope.model.network import NetworkFormat
+from quantscope.model.syntax import parse_expression
 
 NAME_SCOPES = "pkg.torch.onnx.name_scopes"
 CLASS_HIERARCHY = "pkg.torch.onnx.class_hierarchy"
@@ -21,7 +21,7 @@ class NodeTitle(NamedTuple):
 
     name: str
     op_type: str
-    format: Format
+    format: NetworkFormat
     name_scopes: str = ""
     class_hierarchy: str = ""
 

@@ -13,7 +13,6 @@ from quantscope.arithmetic.affine import dequantize
 from quantscope.arithmetic.params import QuantParams
 from quantscope.errors import BadModelError
 from quantscope.files import as_argument
-from quantscope.model.onnx.tensors import Shape
 
 Role = Literal["activation", "weight", "bias"]
 OperandRole = Literal["activation", "weight", "bias", "setting"]
@@ -21,6 +20,11 @@ NetworkFormat = Literal["float", "qdq", "qoperator", "mixed", "pt2e", "torchscri
 AttributeValue = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
 
 Array = NDArray[Any]
+
+Dim = int | str | None
+"""One dimension: a number, the name of an open one, or None where nothing is known of it."""
+
+Shape = tuple[Dim, ...]
 
 __all__ = [
     "Edge",
@@ -35,9 +39,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Port:
-    """One input or output of a model.
+    """One input or output of a model: name, element type, shape with its open dimensions by name.
 
-    A dimension is a number, the name of one that is open, or None where nothing is known of it.
+    `dtype` is `float32`, `int8` and so on, `unknown` where the file does not say; `shape` is None
+    where not even the number of dimensions is known.
     """
 
     name: str
@@ -260,6 +265,13 @@ class Network:
             f"No {kind} {name!r} in {self.path.name}{hint}. "
             f"List them with: quantscope inspect {as_argument(self.path)}"
         )
+
+
+def show_shape(shape: Shape | None) -> str:
+    """A shape as error messages show it: `[N, 3, 32, 32]`, `?` for a dimension without a name."""
+    if shape is None:
+        return "(unknown)"
+    return "[" + ", ".join("?" if dim is None else str(dim) for dim in shape) + "]"
 
 
 def bytes_of(shape: Shape | None, bits: int) -> int | None:

@@ -19,7 +19,7 @@ from quantscope.model.bundled import find_model
 from quantscope.model.network import Network, Port
 
 if TYPE_CHECKING:
-    from quantscope.model.onnx.model import OnnxModel
+    from quantscope.model.onnx import OnnxModel
 
 Execution = Literal["reference", "runtime"]
 """Reference is the arithmetic that a file states, runtime the kernels that ship."""
@@ -147,23 +147,23 @@ def open_model(source: ModelSource) -> Model:
         return source
     path, given = find_model(source), str(source)
     if path.suffix == WEIGHTS_SUFFIX:
-        from quantscope.model.torch.model import WeightsModel
+        from quantscope.model.torch import WeightsModel
 
         return WeightsModel(path, given)
     check_file(path, "a model's file", BadModelError)
-    from quantscope.model.torch.archive import is_zip
+    from quantscope.model.torch import is_zip
 
     if path.suffix not in TORCH_SUFFIXES and not is_zip(path):
-        from quantscope.model.onnx.model import OnnxModel
+        from quantscope.model.onnx import OnnxModel
 
         return OnnxModel(path, given)
-    from quantscope.model.torch.file import torch_kind
+    from quantscope.model.torch import torch_kind
 
     if torch_kind(path) == "pt2":
-        from quantscope.model.torch.model import ProgramModel
+        from quantscope.model.torch import ProgramModel
 
         return ProgramModel(path, given)
-    from quantscope.model.torchscript.model import ArchiveModel
+    from quantscope.model.torchscript import ArchiveModel
 
     return ArchiveModel(path, given)
 

@@ -8,8 +8,7 @@ import numpy as np
 import onnxruntime as ort
 
 from quantscope.data import Samples
-from quantscope.model.torch.file import open_pt2
-from quantscope.model.torch.loading import load_program
+from quantscope.model.torch import load_program, open_pt2
 
 _FLOAT32_ROUNDING = 1e-5
 """Of the largest logit; a step of a quantizer moves logits by a thousand times as much."""

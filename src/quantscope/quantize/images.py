@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from quantscope.data import Samples, calibration_set
 from quantscope.data.calibration import balanced_order
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
-from quantscope.model.onnx.file import OnnxFile, TensorSpec, classifier_input, show_shape
+from quantscope.model.network import Port, show_shape
+from quantscope.model.onnx import OnnxFile, classifier_input
 from quantscope.quantize.config import PtqConfig
 
 MAX_BATCH = 32
@@ -30,7 +31,7 @@ def choose_images(config: PtqConfig, given: Samples | None) -> Samples:
     return given.select(balanced_order(given.labels, seed=seed)[:count])
 
 
-def input_spec(file: OnnxFile) -> TensorSpec:
+def input_spec(file: OnnxFile) -> Port:
     """The model's one input, with every dimension but the batch known."""
     spec = classifier_input(file)
     if not all(isinstance(dim, int) for dim in (spec.shape or ())[1:]):
@@ -38,15 +39,15 @@ def input_spec(file: OnnxFile) -> TensorSpec:
             f"The input {spec.name!r} of {file.path} has the shape {show_shape(spec.shape)}; only "
             "the batch may be open, so export the model with its image size fixed"
         )
-    if spec.element_type not in ("float32", "float16"):
+    if spec.dtype not in ("float32", "float16"):
         raise BadModelError(
-            f"The input {spec.name!r} of {file.path} is {spec.element_type}; a model to quantize "
+            f"The input {spec.name!r} of {file.path} is {spec.dtype}; a model to quantize "
             "takes float32 or float16 images"
         )
     return spec
 
 
-def batches(images: Samples, spec: TensorSpec, *, model: str) -> Iterator[NDArray[np.generic]]:
+def batches(images: Samples, spec: Port, *, model: str) -> Iterator[NDArray[np.generic]]:
     """The images in the model's layout and type, a batch at a time; nothing larger is copied."""
     fixed, *shape = spec.shape or ()
     wanted, found = tuple(shape), tuple(images.images.shape[1:])
@@ -61,7 +62,7 @@ def batches(images: Samples, spec: TensorSpec, *, model: str) -> Iterator[NDArra
             f"The calibration images of {images.name} have the shape {list(found)}, but {model} "
             f"takes {list(wanted)}; {cure}"
         )
-    dtype = np.dtype(spec.element_type)
+    dtype = np.dtype(spec.dtype)
     image_bytes = dtype.itemsize * int(np.prod(found))
     size = max(1, min(MAX_BATCH, INPUT_BYTES_A_BATCH // max(image_bytes, 1)))
     if isinstance(fixed, int):

@@ -17,7 +17,7 @@ from onnxruntime.quantization.shape_inference import quant_pre_process
 from quantscope.data import Samples
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.files import check_outputs, write_whole
-from quantscope.model.onnx.file import OnnxFile, load_onnx
+from quantscope.model.onnx import OnnxFile, load_onnx
 from quantscope.progress import Progress, silent
 from quantscope.quantize.calibration import METHODS, Ranges, tensor_ranges
 from quantscope.quantize.config import ENTROPY_BINS, PtqConfig

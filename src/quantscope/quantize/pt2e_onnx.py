@@ -8,7 +8,7 @@ import onnx
 import torch
 from torch.export import ExportedProgram
 
-from quantscope.model.torch.syntax import parse_expression
+from quantscope.model.syntax import parse_expression
 from quantscope.quantize.onnx_backend import finished
 
 OPSET = 21

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from quantscope.model.network import Array, Layer, Network, Operand, QuantTensor
-from quantscope.model.onnx.tensors import Dim
+from quantscope.model.network import Array, Dim, Layer, Network, Operand, QuantTensor
 from quantscope.model.residuals import residuals
 from quantscope.plain_text import elided, printable
 from quantscope.report.table import Column, Fact, TextTable

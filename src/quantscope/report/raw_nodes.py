@@ -9,12 +9,17 @@ import numpy as np
 import onnx_ir as ir
 
 from quantscope.model import ModelSource, open_model
-from quantscope.model.network import Array, AttributeValue
-from quantscope.model.onnx.file import OnnxFile, TensorSpec
-from quantscope.model.onnx.graph import OnnxGraph, input_names, output_names
-from quantscope.model.onnx.layer_parts import attributes_of, subgraph_names
-from quantscope.model.onnx.operators import QDQ_OPS
-from quantscope.model.onnx.qoperator import layout_of
+from quantscope.model.network import Array, AttributeValue, Port
+from quantscope.model.onnx import (
+    QDQ_OPS,
+    OnnxFile,
+    OnnxGraph,
+    attributes_of,
+    input_names,
+    layout_of,
+    output_names,
+    subgraph_names,
+)
 from quantscope.plain_text import printable
 from quantscope.report.wording import attribute_text, shape_text
 
@@ -59,7 +64,7 @@ class RawGraph:
         return dict(sorted(self.file.op_counts.items(), key=lambda item: (-item[1], item[0])))
 
     @property
-    def inputs(self) -> tuple[TensorSpec, ...]:
+    def inputs(self) -> tuple[Port, ...]:
         return self.file.inputs
 
 

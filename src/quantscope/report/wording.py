@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from quantscope.model.network import AttributeValue, Layer
-from quantscope.model.onnx.tensors import Dim, Shape
+from quantscope.model.network import AttributeValue, Dim, Layer, Shape
 from quantscope.plain_text import elided, many, printable
 from quantscope.run.evaluate import PairedDelta
 

@@ -13,7 +13,7 @@ from onnx import numpy_helper
 from quantscope.data import load
 from quantscope.errors import BadConfigError, BadModelError, QuantscopeError
 from quantscope.model import bundled_models, find_model
-from quantscope.model.onnx.file import load_onnx
+from quantscope.model.onnx import load_onnx
 from quantscope.progress import Progress, silent
 from quantscope.quantize.config import Framework
 from quantscope.study.config import Plan

@@ -12,7 +12,7 @@ from matplotlib.patches import StepPatch
 from quantscope.arithmetic import QuantParams
 from quantscope.data import load_sample
 from quantscope.model import QuantTensor
-from quantscope.model.pairing.pair import TensorPair
+from quantscope.model.pairing import TensorPair
 from quantscope.report.figures.histograms import activation_histogram, percent, weight_histograms
 from quantscope.report.style import png_bytes
 from quantscope.run.histograms.histograms import histograms

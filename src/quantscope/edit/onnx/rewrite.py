@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from quantscope.edit.wiring import QdqGraph, reads
-from quantscope.model.onnx.tensors import subgraphs
+from quantscope.model.onnx import subgraphs
 
 Array = NDArray[Any]
 

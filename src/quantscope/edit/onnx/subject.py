@@ -17,9 +17,7 @@ from quantscope.edit.wiring import QdqGraph, Wiring
 from quantscope.errors import BadModelError
 from quantscope.files import as_argument
 from quantscope.model import Model, Network, Pairing, pair, read_onnx
-from quantscope.model.onnx.checks import check_model
-from quantscope.model.onnx.model import OnnxModel
-from quantscope.model.onnx.operators import DEFAULT_DOMAINS
+from quantscope.model.onnx import DEFAULT_DOMAINS, OnnxModel, check_model
 from quantscope.model.provenance import PROVENANCE_KEY
 
 

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from quantscope.errors import BadModelError
 from quantscope.model import Model, Network, Pairing, pair
-from quantscope.model.pairing.pair import TensorPair
-from quantscope.model.torch.model import ProgramModel
-from quantscope.model.torch.pt2_quantizers import read_stored
+from quantscope.model.pairing import TensorPair
+from quantscope.model.torch import ProgramModel, read_stored
 from quantscope.zoo import read_safetensors
 
 Array = NDArray[Any]

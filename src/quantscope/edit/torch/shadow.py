@@ -14,10 +14,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from quantscope.edit.wiring import QdqGraph
-from quantscope.model.torch.file import Pt2File
-from quantscope.model.torch.operators import op_type_of
-from quantscope.model.torch.pt2_graph import ProgramGraph, ProgramNode, Ref
-from quantscope.model.torch.pt2_quantizers import read_stored
+from quantscope.model.torch import ProgramGraph, ProgramNode, Pt2File, Ref, op_type_of, read_stored
 
 Array = NDArray[Any]
 

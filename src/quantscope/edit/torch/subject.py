@@ -17,7 +17,7 @@ from quantscope.edit.wiring import Wiring
 from quantscope.errors import BadModelError
 from quantscope.model import Model, Network, Pairing
 from quantscope.model.provenance import PROVENANCE_KEY
-from quantscope.model.torch.model import ProgramModel, WeightsModel
+from quantscope.model.torch import ProgramModel, WeightsModel
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,8 @@ from quantscope.edit.torch.shadow import kind_of, parameter_names
 from quantscope.edit.wiring import Wiring
 from quantscope.errors import BadModelError
 from quantscope.model import QuantTensor
-from quantscope.model.onnx.quantized_values import MOVES_INTEGERS
-from quantscope.model.torch.archive import new_archive
-from quantscope.model.torch.file import Pt2File
-from quantscope.model.torch.pt2_graph import ProgramGraph, ProgramNode, Ref
-from quantscope.model.torch.pt2_program import DTYPES
+from quantscope.model.onnx import MOVES_INTEGERS
+from quantscope.model.torch import DTYPES, ProgramGraph, ProgramNode, Pt2File, Ref, new_archive
 
 Array = NDArray[Any]
 

@@ -1,1 +1,62 @@
-"""ONNX files: looked at before anything trusts them, and read into a Network."""
+"""ONNX files: looked into before anything trusts them, and read into a `Network`.
+
+How it is put together
+- `file.py` opens and checks a file (`load_onnx`), with `wire.py` leaving its weights on disk,
+  `tensors.py` finding their bytes, `checks.py` and `limits.py` refusing what is damaged or hostile.
+- `graph.py` has its nodes as onnx-ir objects (`open_graph`), `shapes.py` the types of its values.
+- `quantized_values.py` gathers every stated scale into drafts (`drafts.py`): of QuantizeLinear and
+  DequantizeLinear (`qdq.py`), of operators on integers (`qoperator.py`), of packed weights
+  (`nbits.py`); `quant_params.py` checks each against its tensor.
+- `layer_parts.py` says what a node is as a layer, `signs.py` where a quantizer does a ReLU's work;
+  `reader.py` hands all that to `model/assemble.py`.
+- `model.py` is the opened file, `lift.py` the arithmetic that a QOperator file states.
+
+How something is added
+- An operator that takes integers and their scales: its layout in `qoperator.py`, its name in
+  `operators.py`. If its weights are packed, a module like `nbits.py`, called by
+  `quantized_values.py`.
+- A way for a file to be wrong: a check with a line that says what was found, before the graph is
+  opened.
+"""
+
+from quantscope.model.onnx.checks import check_model
+from quantscope.model.onnx.file import (
+    Format,
+    OnnxFile,
+    classifier_input,
+    ends_in_softmax,
+    load_onnx,
+)
+from quantscope.model.onnx.graph import OnnxGraph, input_names, open_graph, output_names
+from quantscope.model.onnx.layer_parts import attributes_of, subgraph_names
+from quantscope.model.onnx.lift import lift_to_qdq
+from quantscope.model.onnx.model import OnnxModel
+from quantscope.model.onnx.operators import DEFAULT_DOMAINS, QDQ_OPS, QOPERATOR_OPS
+from quantscope.model.onnx.qoperator import layout_of
+from quantscope.model.onnx.quantized_values import MOVES_INTEGERS
+from quantscope.model.onnx.reader import read_onnx
+from quantscope.model.onnx.tensors import subgraphs
+
+__all__ = [
+    "DEFAULT_DOMAINS",
+    "MOVES_INTEGERS",
+    "QDQ_OPS",
+    "QOPERATOR_OPS",
+    "Format",
+    "OnnxFile",
+    "OnnxGraph",
+    "OnnxModel",
+    "attributes_of",
+    "check_model",
+    "classifier_input",
+    "ends_in_softmax",
+    "input_names",
+    "layout_of",
+    "lift_to_qdq",
+    "load_onnx",
+    "open_graph",
+    "output_names",
+    "read_onnx",
+    "subgraph_names",
+    "subgraphs",
+]

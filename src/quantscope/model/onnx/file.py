@@ -14,13 +14,12 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from quantscope.errors import BadModelError
 from quantscope.files import check_file
+from quantscope.model.network import Port, show_shape
 from quantscope.model.onnx.checks import check_model, sort_nodes
 from quantscope.model.onnx.limits import check_affordable, check_functions
 from quantscope.model.onnx.operators import QDQ_OPS, QOPERATOR_OPS
 from quantscope.model.onnx.tensors import (
     THIS_FILE,
-    Dim,
-    Shape,
     element_type,
     load_external,
     locate_tensors,
@@ -38,15 +37,6 @@ _MOST_BYTES = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class TensorSpec:
-    """One input or output of the model. A dimension is a number, a symbol's name or None."""
-
-    name: str
-    element_type: str
-    shape: Shape | None
-
-
-@dataclass(frozen=True)
 class OnnxFile:
     """A checked ONNX file. Weights stay on disk; nothing of it may be changed.
 
@@ -61,8 +51,8 @@ class OnnxFile:
     opset: int
     opsets: Mapping[str, int]
     producer: str
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
     format: Format
     metadata: Mapping[str, str]
     external_files: tuple[Path, ...]
@@ -116,8 +106,8 @@ def load_onnx(path: Path | str) -> OnnxFile:
         opset=opsets.get("", opsets.get("ai.onnx", 0)),
         opsets=MappingProxyType(opsets),
         producer=f"{proto.producer_name} {proto.producer_version}".strip(),
-        inputs=tuple(_spec(value) for value in graph.input if value.name not in constants),
-        outputs=tuple(_spec(value) for value in graph.output),
+        inputs=tuple(_port(value) for value in graph.input if value.name not in constants),
+        outputs=tuple(_port(value) for value in graph.output),
         format=_format(graph),
         metadata=MappingProxyType({entry.key: entry.value for entry in proto.metadata_props}),
         external_files=external_files,
@@ -125,7 +115,7 @@ def load_onnx(path: Path | str) -> OnnxFile:
     )
 
 
-def classifier_input(file: OnnxFile) -> TensorSpec:
+def classifier_input(file: OnnxFile) -> Port:
     """The one input of a classifier, with its shape; of images it has four dimensions."""
     if len(file.inputs) != 1:
         found = ", ".join(spec.name for spec in file.inputs) or "none"
@@ -159,16 +149,6 @@ def ends_in_softmax(file: OnnxFile) -> bool:
         name = node.input[0]
     node = makers.get(name)
     return node is not None and node.op_type in ("Softmax", "QLinearSoftmax")
-
-
-def show_shape(shape: Shape | None) -> str:
-    if shape is None:
-        return "(unknown)"
-    return "[" + ", ".join(_show_dim(dim) for dim in shape) + "]"
-
-
-def _show_dim(dim: Dim) -> str:
-    return "?" if dim is None else str(dim)
 
 
 def _check_readable(path: Path) -> None:
@@ -235,10 +215,10 @@ def _digest(path: Path, external_files: tuple[Path, ...]) -> str:
     return hashlib.sha256(b"".join(digest.digest() for digest in digests)).hexdigest()
 
 
-def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
-    return TensorSpec(
+def _port(value: onnx.ValueInfoProto) -> Port:
+    return Port(
         name=value.name,
-        element_type=element_type(value.type.tensor_type.elem_type),
+        dtype=element_type(value.type.tensor_type.elem_type),
         shape=shape_of(value.type),
     )
 

@@ -1,18 +1,17 @@
 """What a node of the file is as a layer: its kind, name, attributes, and what it reads."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 import onnx_ir as ir
 
-from quantscope.model.drafts import Draft, QuantizedValues
+from quantscope.model.assemble import Draft, Reading
 from quantscope.model.naming import CLASS_HIERARCHY, NAME_SCOPES, NodeTitle
-from quantscope.model.network import AttributeValue, OperandRole
+from quantscope.model.network import AttributeValue, Shape
+from quantscope.model.onnx.drafts import QuantizedValues
 from quantscope.model.onnx.file import OnnxFile
 from quantscope.model.onnx.graph import MICROSOFT, OnnxGraph, input_names
 from quantscope.model.onnx.qoperator import layout_of
-from quantscope.model.onnx.tensors import Shape
 
 # On the way from a stored constant to its layer these only change how it is laid out.
 _LAYOUT = frozenset(
@@ -23,28 +22,6 @@ _NUMBERS_ARE_SETTINGS = frozenset(
     {"Clip", "Dropout", "OneHot", "Pad", "QuantizeLinear", "Resize", "Slice", "Upsample"}
 )
 _SETTING_TYPES = frozenset({"int64", "bool", "string", "unknown"})
-
-
-@dataclass(frozen=True)
-class Reading:
-    """One input of a layer: its name in the file and, behind quantizers, where it comes from."""
-
-    name: str
-    role: OperandRole
-    origin: str
-    draft: Draft | None
-    dtype: str
-    shape: Shape | None
-    sized: Shape | None
-
-
-def origin_of(graph: OnnxGraph, values: QuantizedValues, name: str) -> str:
-    """The value behind any chain of Q and DQ."""
-    node = graph.makers.get(name)
-    while node is not None and node in values.absorbed:
-        name = input_names(node)[0]
-        node = graph.makers.get(name)
-    return name
 
 
 def float_op_type(node: ir.Node) -> str:
@@ -100,7 +77,7 @@ def _reading(
     return Reading(
         name=name,
         role=_constant_role(op_type, place, dtype, shape, draft) if is_constant else "activation",
-        origin=origin_of(graph, values, stored),
+        origin=values.origins.get(stored, stored),
         draft=draft,
         dtype=dtype,
         shape=shape,

@@ -35,11 +35,11 @@ class OnnxModel(Model):
 
     @property
     def inputs(self) -> tuple[Port, ...]:
-        return tuple(Port(s.name, s.element_type, s.shape) for s in self.file.inputs)
+        return self.file.inputs
 
     @property
     def outputs(self) -> tuple[Port, ...]:
-        return tuple(Port(s.name, s.element_type, s.shape) for s in self.file.outputs)
+        return self.file.outputs
 
     @property
     def files(self) -> tuple[Path, ...]:

@@ -7,10 +7,11 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from quantscope.errors import BadModelError
-from quantscope.model.drafts import Draft, QuantizedValues, padded_inputs, register
+from quantscope.model.assemble import Draft
 from quantscope.model.network import Array
+from quantscope.model.onnx.drafts import QuantizedValues, padded_inputs, register
 from quantscope.model.onnx.graph import OnnxGraph, attribute_int
-from quantscope.model.quant_params import NotShownError, checked_params
+from quantscope.model.onnx.quant_params import NotShownError, checked_params
 
 
 class NBitsWeight(NamedTuple):

@@ -3,10 +3,11 @@
 import onnx_ir as ir
 
 from quantscope.arithmetic.affine import quantize
-from quantscope.model.drafts import Draft, QuantizedValues, describe, padded_inputs, register
-from quantscope.model.onnx.graph import OnnxGraph, attribute_int, output_names
+from quantscope.model.assemble import Draft
+from quantscope.model.onnx.drafts import QuantizedValues, describe, padded_inputs, register
+from quantscope.model.onnx.graph import OnnxGraph, attribute_int, input_names, output_names
+from quantscope.model.onnx.quant_params import NotShownError, read_params
 from quantscope.model.onnx.tensors import element_type
-from quantscope.model.quant_params import NotShownError, read_params
 
 
 def add_quantizer(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None:
@@ -20,6 +21,8 @@ def add_quantizer(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> No
         found.notes.append(f"{output_names(node)[0]} is not shown as quantized: {reason}")
     else:
         found.absorbed.add(node)
+        source, output = input_names(node)[0], output_names(node)[0]
+        found.origins[output] = found.origins.get(source, source)
 
 
 def _add_quantize(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None:

@@ -2,7 +2,8 @@
 
 import onnx_ir as ir
 
-from quantscope.model.drafts import Draft, QuantizedValues, padded_inputs, register
+from quantscope.model.assemble import Draft
+from quantscope.model.onnx.drafts import QuantizedValues, padded_inputs, register
 from quantscope.model.onnx.graph import MICROSOFT, STANDARD, OnnxGraph, output_names
 from quantscope.model.onnx.nbits import add_nbits
 from quantscope.model.onnx.operators import QDQ_OPS

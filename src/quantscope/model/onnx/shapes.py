@@ -6,8 +6,9 @@ from typing import NamedTuple
 import onnx
 from onnx import helper
 
+from quantscope.model.network import Dim, Shape
 from quantscope.model.onnx.checks import weightless
-from quantscope.model.onnx.tensors import OPEN_DIMENSION, Dim, Shape, element_type, shape_of
+from quantscope.model.onnx.tensors import OPEN_DIMENSION, element_type, shape_of
 
 MICROSOFT = "com.microsoft"
 

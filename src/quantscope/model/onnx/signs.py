@@ -3,8 +3,8 @@
 import numpy as np
 import onnx_ir as ir
 
-from quantscope.arithmetic.params import QuantParams
-from quantscope.model.drafts import Draft, QuantizedValues
+from quantscope.model.assemble import Draft
+from quantscope.model.onnx.drafts import QuantizedValues
 from quantscope.model.onnx.graph import OnnxGraph, input_names, output_names
 from quantscope.model.onnx.qoperator import layout_of
 
@@ -57,23 +57,14 @@ _KEEPS_SIGN = frozenset(
 _JOINS = frozenset({"Add", "Concat", "Mul"})
 
 
-def clips_negatives(params: QuantParams) -> bool:
-    return bool((params.representable_range[0] >= 0).all())
-
-
-def relu_like(graph: OnnxGraph, values: QuantizedValues) -> list[Draft]:
+def relu_drafts(graph: OnnxGraph, values: QuantizedValues) -> set[Draft]:
     """Drafts that clip negatives which the computation before them can give."""
     clipped, computed = _never_negative(graph, values)
-    return [
+    return {
         draft
         for draft in values.drafts
-        if clips_negatives(draft.params)
-        and (
-            draft.float_name not in clipped
-            if draft.float_name
-            else draft.integer_names[0] not in computed
-        )
-    ]
+        if draft.clips_negatives and draft.value not in (clipped if draft.float_name else computed)
+    }
 
 
 def _never_negative(graph: OnnxGraph, values: QuantizedValues) -> tuple[set[str], set[str]]:
@@ -84,7 +75,7 @@ def _never_negative(graph: OnnxGraph, values: QuantizedValues) -> tuple[set[str]
         names = [name for name in output_names(node) if name]
         if node in values.absorbed:
             draft = values.by_integer[_integer_side(node)]
-            if clips_negatives(draft.params) or input_names(node)[0] in found:
+            if draft.clips_negatives or input_names(node)[0] in found:
                 found.update(names)
             continue
         if _gives_none(graph, node, found):
@@ -92,7 +83,7 @@ def _never_negative(graph: OnnxGraph, values: QuantizedValues) -> tuple[set[str]
             computed.update(names)
         for name in names:
             made = values.by_integer.get(name)
-            if made is not None and clips_negatives(made.params):
+            if made is not None and made.clips_negatives:
                 found.add(name)
     return found, computed
 

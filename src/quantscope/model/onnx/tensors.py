@@ -9,9 +9,7 @@ import onnx_ir as ir
 
 from quantscope.errors import BadModelError
 from quantscope.files import check_file, is_there
-
-Dim = int | str | None
-Shape = tuple[Dim, ...]
+from quantscope.model.network import Dim, Shape
 
 # Far beyond any memory; a shape past it is an error or an attack, not a model.
 MOST_ELEMENTS = 2**40

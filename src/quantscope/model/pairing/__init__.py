@@ -1,1 +1,31 @@
-"""Which float tensor each quantized one stands for; found by structure, not by names."""
+"""Which tensor of the float network each quantized tensor stands for; by structure, not by name.
+
+How it is put together
+- `pair.py` has the result, a `Pairing`, and the way to it (`pair`).
+- `wiring.py` sees a network as values and layers by number; `layers.py` finds each layer's
+  counterpart from `kinds.py` (what may be left out, folded or put in), `fit.py` (how well one layer
+  can stand for another) and `constants.py` (whether the weights are alike).
+- With the layers matched, `places.py` finds the float tensor of each activation, `parameters.py`
+  the constant that each weight and bias was rounded from, after the folding of `folding.py`.
+
+How something is added
+- An operator that quantizers fold or leave out: its kind in `kinds.py` and, if numbers change,
+  `folding.py`. Whatever stays without a counterpart is listed as `Unpaired`, with a reason that a
+  person can read.
+"""
+
+from quantscope.model.pairing.constants import Constants, Sample, weight_likeness
+from quantscope.model.pairing.fit import UNLIKE
+from quantscope.model.pairing.pair import LayerPair, Pairing, TensorPair, Unpaired, pair
+
+__all__ = [
+    "UNLIKE",
+    "Constants",
+    "LayerPair",
+    "Pairing",
+    "Sample",
+    "TensorPair",
+    "Unpaired",
+    "pair",
+    "weight_likeness",
+]

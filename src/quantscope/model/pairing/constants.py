@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from quantscope.arithmetic.affine import dequantize, quantize
 from quantscope.errors import BadModelError
 from quantscope.model.network import Layer, Network, Operand
-from quantscope.model.onnx.file import load_onnx
-from quantscope.model.onnx.graph import OnnxGraph, input_names, open_graph
+from quantscope.model.onnx import OnnxGraph, input_names, load_onnx, open_graph
 from quantscope.model.pairing.kinds import LINEAR
 
 Array = NDArray[Any]

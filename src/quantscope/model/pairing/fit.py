@@ -2,8 +2,7 @@
 
 from typing import NamedTuple
 
-from quantscope.model.network import Layer, Operand
-from quantscope.model.onnx.tensors import Shape
+from quantscope.model.network import Layer, Operand, Shape
 from quantscope.model.pairing.constants import (
     Constants,
     as_plus_or_times,

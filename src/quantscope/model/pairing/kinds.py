@@ -2,8 +2,7 @@
 
 from math import prod
 
-from quantscope.model.network import Layer, Operand
-from quantscope.model.onnx.tensors import Shape
+from quantscope.model.network import Layer, Operand, Shape
 
 # Kinds that a quantizer or an optimizer may leave out, fold into a neighbour, or put in.
 IDENTITY, RESHAPE, TRANSPOSE, PAD = "identity", "reshape", "transpose", "pad"

@@ -8,8 +8,7 @@ that the counterparts of its readers read.
 from collections.abc import Mapping, Set
 from typing import NamedTuple
 
-from quantscope.model.network import QuantTensor
-from quantscope.model.onnx.tensors import Shape
+from quantscope.model.network import QuantTensor, Shape
 from quantscope.model.pairing.kinds import (
     CLIP,
     IDENTITY,

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from quantscope.model.network import Network, Operand, QuantTensor
-from quantscope.model.onnx.tensors import Shape
+from quantscope.model.network import Network, Operand, QuantTensor, Shape
 from quantscope.model.pairing.constants import Constants
 from quantscope.model.pairing.kinds import (
     ADD_CONSTANT,

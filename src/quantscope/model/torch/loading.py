@@ -1,4 +1,7 @@
-"""Checked PyTorch files, loaded. Needs the `torch` extra."""
+"""Checked programs, loaded by torch, and what every loading by torch needs.
+
+Needs the `torch` extra.
+"""
 
 import logging
 import warnings
@@ -9,11 +12,9 @@ from typing import TYPE_CHECKING
 
 from quantscope.errors import TORCH_INSTALL, BadModelError, MissingExtraError
 from quantscope.model.torch.file import Pt2File
-from quantscope.model.torchscript.file import TorchScriptFile
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
-    from torch.jit import ScriptModule
 
 
 def require_torch(what: str) -> None:
@@ -36,7 +37,7 @@ def load_program(file: Pt2File) -> "ExportedProgram":
     import torch.ao.quantization.fx._decomposed  # registers the quantized_decomposed operators
 
     try:
-        with ONE_AT_A_TIME, _quiet():
+        with ONE_AT_A_TIME, quiet():
             return torch.export.load(file.for_loading())
     except Exception as error:  # whatever torch's loader meets in a damaged program
         raise BadModelError(
@@ -45,46 +46,13 @@ def load_program(file: Pt2File) -> "ExportedProgram":
         ) from None
 
 
-def load_torchscript(file: TorchScriptFile) -> "ScriptModule":
-    """The archive's module, its weights packed for this machine's quantized engine."""
-    require_torch(f"read {file.path.name}")
-    import torch
-
-    engines = torch.backends.quantized
-    if engines.engine == "none" and (
-        usable := [e for e in engines.supported_engines if e != "none"]
-    ):
-        engines.engine = "x86" if "x86" in usable else usable[-1]
-    try:
-        with ONE_AT_A_TIME, _quiet():
-            _warn_of_quantized_tensors_once()
-            module: ScriptModule = torch.jit.load(  # type: ignore[no-untyped-call]
-                file.for_loading(), map_location="cpu"
-            )
-            return module.eval()
-    except Exception as error:  # whatever torch's loader meets in a damaged archive
-        raise BadModelError(
-            f"PyTorch {torch.__version__} cannot load {file.path.name}: {first_line(error)}"
-        ) from None
-
-
-def _warn_of_quantized_tensors_once() -> None:
-    # Loading makes quantized tensors, and torch says once that these will go. Said from within the
-    # loader it would be on stderr, out of Python's reach.
-    import torch
-
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*quantized tensor creation functions")
-        torch.quantize_per_tensor(torch.zeros(1), 1.0, 0, torch.quint8)
-
-
 def first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """torch logs a traceback before it raises, and warns of its own deprecations."""
     logger = logging.getLogger("torch")
     level = logger.level

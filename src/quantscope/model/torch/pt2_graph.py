@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from quantscope.errors import BadModelError
-from quantscope.model.onnx.tensors import Dim, Shape
+from quantscope.model.network import Dim, Shape
+from quantscope.model.syntax import parse_expression
 from quantscope.model.torch.file import Pt2File
 from quantscope.model.torch.pt2_program import DTYPES
-from quantscope.model.torch.syntax import parse_expression
 
 
 class Ref(str):

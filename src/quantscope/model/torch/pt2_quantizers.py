@@ -9,7 +9,7 @@ import numpy as np
 
 from quantscope.arithmetic.params import QuantParams, storage_dtype
 from quantscope.errors import BadConfigError, BadModelError
-from quantscope.model.drafts import Draft
+from quantscope.model.assemble import Draft
 from quantscope.model.network import Array
 from quantscope.model.torch.file import Pt2File, StoredTensor
 from quantscope.model.torch.pt2_graph import ProgramGraph, ProgramNode, Ref

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from quantscope.model.network import Network, OperandRole
-from quantscope.model.onnx.layer_parts import Reading
-from quantscope.model.onnx.tensors import Shape
+from quantscope.model.assemble import Assembled, Parts, Reading, Step, ValueType, assemble
+from quantscope.model.network import Network, OperandRole, Shape
+from quantscope.model.torch.drafts import KEEPS_PARAMS, relu_drafts, written_drafts
 from quantscope.model.torch.file import Pt2File, open_pt2
 from quantscope.model.torch.names import program_layer_names
-from quantscope.model.torch.network import Assembled, Parts, Step, ValueType, assemble
 from quantscope.model.torch.operators import attributes_from, op_type_of
 from quantscope.model.torch.pt2_graph import ProgramGraph, ProgramNode, Ref, program_graph
 from quantscope.model.torch.pt2_quantizers import Quantizers, find_quantizers
@@ -27,13 +26,16 @@ def read_pt2(source: Pt2File | Path | str) -> Network:
     graph = program_graph(file)
     found = _Found(graph, find_quantizers(file, graph), _batch_symbol(graph))
     steps = tuple(_steps(found))
+    drafts = tuple(found.quantizers.drafts)
     assembled = assemble(
         Parts(
             steps=steps,
-            drafts=tuple(found.quantizers.drafts),
+            drafts=drafts,
             types={name: found.type(name) for name in graph.types},
             inputs=graph.inputs,
             outputs=tuple(_read(found, "", "", name) for name in graph.outputs),
+            written=written_drafts(drafts),
+            folding_relu=relu_drafts(steps, drafts),
         )
     )
     return Network(
@@ -96,6 +98,7 @@ def _steps(found: _Found) -> Iterator[Step]:
             attributes=attributes_from(
                 op_type, node.arguments, weight_shape=[d for d in shape if isinstance(d, int)]
             ),
+            keeps_params=op_type in KEEPS_PARAMS,
         )
 
 

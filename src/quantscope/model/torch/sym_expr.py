@@ -7,7 +7,7 @@ import ast
 import re
 from collections.abc import Sequence
 
-from quantscope.model.torch.syntax import parse_expression
+from quantscope.model.syntax import parse_expression
 
 _SYMBOL = re.compile(r"(s|u|zf|zuf|ps)\d{1,6}")
 # sympy's and torch.utils._sympy's own that shapes are written with.

@@ -9,8 +9,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from quantscope.model.torch.pt2_operators import RefusedError
-from quantscope.model.torch.syntax import parse_module
+from quantscope.model.syntax import parse_module
+from quantscope.model.torch import RefusedError
 
 _MOST_CODE_BYTES = 16 << 20
 # Of tensors, as functions of torch or as methods.

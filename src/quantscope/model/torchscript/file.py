@@ -10,10 +10,15 @@ from types import MappingProxyType
 from typing import Any
 
 from quantscope.errors import BadModelError
-from quantscope.model.torch.archive import TorchArchive, new_archive, open_archive
-from quantscope.model.torch.file import archive_kind, extra_texts
-from quantscope.model.torch.pickles import look_into
-from quantscope.model.torch.pt2_operators import RefusedError
+from quantscope.model.torch import (
+    RefusedError,
+    TorchArchive,
+    archive_kind,
+    extra_texts,
+    look_into,
+    new_archive,
+    open_archive,
+)
 from quantscope.model.torchscript.code import check_code
 
 _CODE = re.compile(r"code/__torch__(/\w+)*(/\w+)?\.py")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from quantscope.errors import BadModelError
 from quantscope.model.network import Network, Port
 from quantscope.model.opened import Execution
-from quantscope.model.torch.model import TorchModel
+from quantscope.model.torch import TorchModel
 from quantscope.model.torchscript.file import TorchScriptFile, open_torchscript
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class ArchiveModel(TorchModel):
     @cached_property
     def module(self) -> "ScriptModule":
         """The archive as torch loads it, which is also where its graph is read from."""
-        from quantscope.model.torch.loading import load_torchscript
+        from quantscope.model.torchscript.loading import load_torchscript
 
         return load_torchscript(self.file)
 

@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from quantscope.arithmetic.params import QuantParams
 from quantscope.errors import BadConfigError, BadModelError
-from quantscope.model.drafts import Draft
-from quantscope.model.network import AttributeValue, Network
-from quantscope.model.onnx.layer_parts import Reading
-from quantscope.model.onnx.tensors import Shape
-from quantscope.model.torch.loading import load_torchscript
-from quantscope.model.torch.names import ModuleOp, module_layer_names
-from quantscope.model.torch.network import Parts, Step, ValueType, assemble
-from quantscope.model.torch.operators import attributes_from, op_type_of
+from quantscope.model.assemble import Draft, Parts, Reading, Step, ValueType, assemble
+from quantscope.model.network import AttributeValue, Network, Shape
+from quantscope.model.torch import (
+    KEEPS_PARAMS,
+    ModuleOp,
+    attributes_from,
+    module_layer_names,
+    op_type_of,
+    relu_drafts,
+    written_drafts,
+)
 from quantscope.model.torchscript.file import TorchScriptFile, open_torchscript
 from quantscope.model.torchscript.flow import branch_of, computed, graph_of
+from quantscope.model.torchscript.loading import load_torchscript
 from quantscope.model.torchscript.shapes import shape_after, weighted_shape
 from quantscope.model.torchscript.weights import Unpacked, is_packed, quantized_constant, unpack
 
@@ -47,13 +51,17 @@ def network_of(file: TorchScriptFile, module: "ScriptModule") -> Network:
     except BadConfigError as error:
         raise BadModelError(f"{file.path.name}: {error}") from None
     names = module_layer_names([op.title for op in walk.operators])
+    steps = tuple(op.step(name) for op, name in zip(walk.operators, names, strict=True))
+    ends_in_relu = {op.output for op in walk.operators if op.with_relu}
     assembled = assemble(
         Parts(
-            steps=tuple(op.step(name) for op, name in zip(walk.operators, names, strict=True)),
+            steps=steps,
             drafts=tuple(walk.drafts),
             types=walk.types,
             inputs=tuple(walk.inputs),
             outputs=tuple(walk.read(v, "activation") for v in outputs if isinstance(v, _Tensor)),
+            written=written_drafts(walk.drafts),
+            folding_relu=relu_drafts(steps, walk.drafts, ends_in_relu=ends_in_relu),
         )
     )
     return Network(
@@ -102,6 +110,8 @@ class _Constant:
 
 @dataclass(frozen=True)
 class _Operator:
+    """A layer without its name. `with_relu`: it ends in a ReLU of its own, `conv2d_relu`."""
+
     title: ModuleOp
     node_name: str
     op_type: str
@@ -122,7 +132,7 @@ class _Operator:
             reads=self.reads,
             outputs=(self.output,),
             attributes=self.attributes,
-            with_relu=self.with_relu,
+            keeps_params=self.op_type in KEEPS_PARAMS,
         )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
-from quantscope.model.onnx.tensors import Dim, Shape
+from quantscope.model.network import Dim, Shape
 
 _SAME = frozenset(
     {"add", "add_relu", "batch_norm", "clamp", "contiguous", "dequantize", "detach", "dropout",

@@ -8,7 +8,7 @@ import numpy as np
 
 from quantscope.arithmetic.params import QuantParams
 from quantscope.model.network import Array, AttributeValue
-from quantscope.model.torch.operators import attributes_from, op_type_of
+from quantscope.model.torch import attributes_from, op_type_of
 
 _NAMES = {"torch.qint8": "int8", "torch.quint8": "uint8", "torch.qint32": "int32"}
 

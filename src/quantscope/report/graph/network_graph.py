@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from quantscope.model.network import Edge, Layer, Network, Operand, QuantTensor
-from quantscope.model.onnx.tensors import Dim
+from quantscope.model.network import Dim, Edge, Layer, Network, Operand, QuantTensor
 from quantscope.plain_text import elided, printable
 from quantscope.report.graph.drawing import Drawing, Legend, Link, Node, kind_of
 from quantscope.report.graph.overlay import Overlay
@@ -61,7 +60,7 @@ def draw_nodes(graph: RawGraph) -> Drawing:
     }
     makers |= {spec.name: f"input{index}" for index, spec in enumerate(graph.file.inputs)}
     nodes = [
-        Node(f"input{index}", spec.name, "port", shape_text(spec.shape), (spec.element_type,))
+        Node(f"input{index}", spec.name, "port", shape_text(spec.shape), (spec.dtype,))
         for index, spec in enumerate(graph.file.inputs)
     ]
     nodes += [_raw_node(graph, node, key) for key, node in zip(keys, graph.nodes, strict=True)]
@@ -73,7 +72,7 @@ def draw_nodes(graph: RawGraph) -> Drawing:
     ]
     for index, spec in enumerate(graph.file.outputs):
         key = f"output{index}"
-        nodes.append(Node(key, spec.name, "port", shape_text(spec.shape), (spec.element_type,)))
+        nodes.append(Node(key, spec.name, "port", shape_text(spec.shape), (spec.dtype,)))
         if spec.name in makers:
             links.append(Link(makers[spec.name], key, hover=_hover([spec.name])))
     return Drawing(

@@ -20,7 +20,7 @@ from quantscope.model import (
     pair,
     recorded_digest,
 )
-from quantscope.model.pairing.constants import Constants
+from quantscope.model.pairing import Constants
 from quantscope.progress import Progress, silent
 from quantscope.run.compare.pair import Detail, PairRun
 from quantscope.run.compare.results import Comparison, Uncompared

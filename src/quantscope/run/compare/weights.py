@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from quantscope.arithmetic import QuantParams
 from quantscope.model import Network, QuantTensor
 from quantscope.model.network import Layer, Operand
-from quantscope.model.pairing.constants import Constants
-from quantscope.model.pairing.pair import Pairing, TensorPair
+from quantscope.model.pairing import Constants, Pairing, TensorPair
 from quantscope.run.compare.layout import CLIP_TOLERANCE
 from quantscope.run.compare.results import (
     ChannelComparison,

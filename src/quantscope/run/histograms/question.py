@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from quantscope.data import Samples
 from quantscope.model import Network, QuantTensor
-from quantscope.model.pairing.pair import Pairing, TensorPair, pair
+from quantscope.model.pairing import Pairing, TensorPair, pair
 from quantscope.run.compare.results import Uncompared
 from quantscope.run.histograms.results import Histogram, Histograms, SeriesName
 from quantscope.run.histograms.series import Plan, Tally, plan

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from quantscope.arithmetic import QuantParams, dequantize, params_from_range, quantize
 from quantscope.errors import BadConfigError
 from quantscope.model import QuantTensor
-from quantscope.model.pairing.pair import TensorPair
+from quantscope.model.pairing import TensorPair
 from quantscope.run.compare.layout import CLIP_TOLERANCE
 from quantscope.run.histograms.counts import (
     Grid,

@@ -19,7 +19,7 @@ from quantscope.arithmetic import (
 from quantscope.data import Samples
 from quantscope.errors import BadModelError
 from quantscope.model import ModelSource, open_model
-from quantscope.model.onnx.model import OnnxModel
+from quantscope.model.onnx import OnnxModel
 from quantscope.progress import Progress, silent
 from quantscope.run.intake import check_samples
 from quantscope.run.integers.compute import accumulate, operands_of, with_bias

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from quantscope.arithmetic import ConvAttributes, QuantParams
 from quantscope.errors import BadModelError
 from quantscope.model import Layer, Network, Operand, QuantTensor
-from quantscope.model.onnx.graph import OnnxGraph, input_names
+from quantscope.model.onnx import OnnxGraph, input_names
 
 Array = NDArray[Any]
 Kind = Literal["Conv", "Gemm", "MatMul", "Add", "AveragePool"]

@@ -14,7 +14,7 @@ from quantscope.arithmetic import Saturation, dequantize, quantize
 from quantscope.arithmetic.window import resolve_window, windows
 from quantscope.errors import BadModelError
 from quantscope.model import Layer, ModelSource, Network, QuantTensor, open_model
-from quantscope.model.onnx.graph import OnnxGraph
+from quantscope.model.onnx import OnnxGraph
 from quantscope.run.integers.compute import Arithmetic, compute, operands_of, saturation_of
 from quantscope.run.integers.layer import (
     COMPUTING_OPS,

@@ -23,7 +23,7 @@ from quantscope.model import (
     find_original,
     open_model,
 )
-from quantscope.model.onnx.model import OnnxModel
+from quantscope.model.onnx import OnnxModel
 from quantscope.run.capture.capture import capture
 from quantscope.run.capture.captured import Capture, CapturedTensor
 from quantscope.run.counterpart import float_tensor_of

@@ -7,7 +7,7 @@ import onnx
 
 from quantscope.edit import Editor
 from quantscope.model import Network, read_onnx
-from quantscope.model.onnx.model import OnnxModel
+from quantscope.model.onnx import OnnxModel
 from quantscope.run.kernels import LayerKernel
 from quantscope.run.onnx.kernels import map_kernels
 from quantscope.run.onnx.layer_names import named_by_layer

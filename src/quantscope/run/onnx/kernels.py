@@ -15,8 +15,7 @@ import onnxruntime as ort
 from onnx import numpy_helper
 
 from quantscope.errors import BadModelError
-from quantscope.model.onnx.model import OnnxModel
-from quantscope.model.onnx.operators import QDQ_OPS, QOPERATOR_OPS
+from quantscope.model.onnx import QDQ_OPS, QOPERATOR_OPS, OnnxModel
 from quantscope.run.kernels import INT8_OPTION, MOVING_OPS, KernelMap, LayerKernel
 from quantscope.run.onnx.layer_names import named_by_layer
 from quantscope.run.onnx.sessions import reason_of, session_options

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from quantscope.arithmetic import quantize
 from quantscope.model import QuantTensor
-from quantscope.model.onnx.model import OnnxModel
+from quantscope.model.onnx import OnnxModel
 from quantscope.run.intake import Feeds
 from quantscope.run.onnx.kernels import map_kernels
 from quantscope.run.onnx.layer_names import named_by_layer

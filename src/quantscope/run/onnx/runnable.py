@@ -15,8 +15,7 @@ from quantscope.edit import Editor
 from quantscope.errors import BadModelError
 from quantscope.model import Execution, Pairing, QuantTensor
 from quantscope.model.network import Port
-from quantscope.model.onnx.file import show_shape
-from quantscope.model.onnx.model import OnnxModel
+from quantscope.model.onnx import OnnxModel, classifier_input
 from quantscope.progress import Progress
 from quantscope.run.capture.captured import Seen, Wanted
 from quantscope.run.compare.pair import Detail
@@ -37,9 +36,6 @@ if TYPE_CHECKING:
     from quantscope.run.onnx.whatif import OnnxEditedRunner
 
 Array = NDArray[Any]
-
-_MOST_AT_ONCE = 65_536
-"""Nobody exports a fixed batch of more rows; it would be filled up for every run."""
 
 
 class OnnxRunnable(Runnable):
@@ -156,22 +152,8 @@ def _as_own(feeds: Feeds, ports: Sequence[Port]) -> dict[str, Array]:
 
 def _intake(model: OnnxModel) -> Intake:
     """Refuse inputs that samples cannot be given to: one is needed, with a batch."""
-    ports, path = model.inputs, model.path
-    if len(ports) != 1:
-        found = ", ".join(port.name for port in ports) or "none"
-        raise BadModelError(f"{path} has {len(ports)} inputs ({found}); a classifier has one")
-    (port,) = ports
-    batch = port.shape[0] if port.shape else None
-    if isinstance(batch, int) and batch > _MOST_AT_ONCE:
-        raise BadModelError(
-            f"{path} takes {batch:,} images at once, more than the {_MOST_AT_ONCE:,} that are "
-            "run; export it with a batch of 1, or an open one"
-        )
-    if port.shape is None or len(port.shape) < 2:
-        raise BadModelError(
-            f"The input {port.name!r} of {path} has the shape {show_shape(port.shape)}; "
-            "a classifier takes a batch, such as [N, 3, 32, 32]"
-        )
+    port = classifier_input(model.file)
+    batch = (port.shape or ("N",))[0]
     try:
         np.dtype(port.dtype)
     except TypeError:
@@ -179,4 +161,4 @@ def _intake(model: OnnxModel) -> Intake:
             f"The input {port.name!r} of {model.name} is {port.dtype}, which images cannot "
             f"be given in; the usual ones are float32 and uint8"
         ) from None
-    return Intake(model.name, ports, fixed_batch=batch if isinstance(batch, int) else None)
+    return Intake(model.name, (port,), fixed_batch=batch if isinstance(batch, int) else None)

@@ -9,7 +9,7 @@ import onnxruntime as ort
 
 from quantscope.errors import BadModelError
 from quantscope.model import Execution
-from quantscope.model.onnx.model import OnnxModel
+from quantscope.model.onnx import OnnxModel
 from quantscope.run.kernels import INT8_OPTION
 
 _MOST_NODES_TO_PLAN = 256

@@ -9,7 +9,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from quantscope.model import Network, QuantTensor
-from quantscope.model.pairing.pair import Pairing
+from quantscope.model.pairing import Pairing
 from quantscope.run.compare.pair import ONLY_SQNR
 from quantscope.run.onnx.compare.graph import ComparisonGraph, GraphProbe
 from quantscope.run.onnx.compare.merge import FLOAT, QUANTIZED

@@ -17,7 +17,7 @@ import onnx
 from quantscope.edit import Applied, Editor
 from quantscope.errors import BadConfigError
 from quantscope.model import unknown_original
-from quantscope.model.pairing.pair import Pairing
+from quantscope.model.pairing import Pairing
 from quantscope.progress import Progress
 from quantscope.run.compare.results import Comparison, TensorComparison, Uncompared
 from quantscope.run.compare.scores import ScoreKeeper

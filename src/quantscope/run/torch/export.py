@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from quantscope.model import Model, open_model
-from quantscope.model.torch.loading import ONE_AT_A_TIME
-from quantscope.model.torch.model import ProgramModel
+from quantscope.model.torch import ONE_AT_A_TIME, ProgramModel
 from quantscope.zoo import build_torch, read_safetensors
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from quantscope.arithmetic.params import storage_dtype
 from quantscope.errors import BadModelError
-from quantscope.model.torch.loading import first_line
+from quantscope.model.torch import first_line
 from quantscope.run.torch.writes import written_by
 
 if TYPE_CHECKING:

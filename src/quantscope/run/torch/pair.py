@@ -9,7 +9,7 @@ import numpy as np
 from quantscope.data import Samples
 from quantscope.errors import BadModelError
 from quantscope.model import Model, Network, Pairing, TensorPair
-from quantscope.model.torch.model import WeightsModel
+from quantscope.model.torch import WeightsModel
 from quantscope.run.compare.compare import pair_networks, small_batch
 from quantscope.run.compare.pair import Constants, Detail, PairBatch, ProbeSums
 from quantscope.run.compare.results import Comparison, TensorComparison

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.model.channels import channel_axis
-from quantscope.model.pairing.pair import Pairing, TensorPair
+from quantscope.model.pairing import Pairing, TensorPair
 from quantscope.run.compare.pair import ONLY_SQNR, Detail, NoSourcesError
 from quantscope.run.intake import Feeds
 from quantscope.run.torch.nodes import Values, float_scores, run_nodes

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from quantscope.model import QuantTensor
-from quantscope.model.pairing.pair import TensorPair
+from quantscope.model.pairing import TensorPair
 from quantscope.run.compare.layout import CLIP_TOLERANCE
 from quantscope.run.compare.pair import Detail, Probe
 from quantscope.run.torch.quantizers import Ends, ProgramQuantizer

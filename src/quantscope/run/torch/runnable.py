@@ -20,12 +20,16 @@ from quantscope.data import Samples
 from quantscope.edit import Editor
 from quantscope.errors import BadModelError
 from quantscope.model import Model, Network, Pairing, QuantTensor, TensorPair
-from quantscope.model.network import Port
-from quantscope.model.onnx.file import show_shape
-from quantscope.model.torch.loading import ONE_AT_A_TIME, first_line, load_program
-from quantscope.model.torch.model import ProgramModel, WeightsModel
-from quantscope.model.torch.pt2_graph import ProgramGraph
-from quantscope.model.torchscript.model import ArchiveModel
+from quantscope.model.network import Port, show_shape
+from quantscope.model.torch import (
+    ONE_AT_A_TIME,
+    ProgramGraph,
+    ProgramModel,
+    WeightsModel,
+    first_line,
+    load_program,
+)
+from quantscope.model.torchscript import ArchiveModel
 from quantscope.progress import Progress
 from quantscope.run.capture.captured import Seen, Wanted
 from quantscope.run.compare.pair import Detail

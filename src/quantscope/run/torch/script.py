@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from quantscope.model.torch.loading import first_line
-from quantscope.model.torchscript.flow import branch_of, computed, graph_of
-from quantscope.model.torchscript.weights import is_packed
+from quantscope.model.torch import first_line
+from quantscope.model.torchscript import branch_of, computed, graph_of, is_packed
 
 if TYPE_CHECKING:
     import torch

@@ -6,9 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.errors import BadModelError
-from quantscope.model.pairing.constants import Sample, weight_likeness
-from quantscope.model.pairing.fit import UNLIKE
-from quantscope.model.pairing.pair import Pairing, TensorPair
+from quantscope.model.pairing import UNLIKE, Pairing, Sample, TensorPair, weight_likeness
 from quantscope.run.compare.results import TensorComparison, Uncompared
 from quantscope.run.compare.weights import channel_axis, compared
 from quantscope.run.torch.nodes import as_array, names_read

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from quantscope.data import Samples
 from quantscope.model import Pairing, QuantTensor
-from quantscope.model.pairing.pair import TensorPair
+from quantscope.model.pairing import TensorPair
 from quantscope.progress import Progress
 from quantscope.run.compare.compare import compare_pair
 from quantscope.run.compare.results import Comparison, Uncompared

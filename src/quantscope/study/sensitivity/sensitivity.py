@@ -20,7 +20,7 @@ from quantscope.model import (
     recorded_digest,
     unknown_original,
 )
-from quantscope.model.onnx.model import OnnxModel
+from quantscope.model.onnx import OnnxModel
 from quantscope.progress import Progress, silent
 from quantscope.run.compare.reading import from_another
 from quantscope.run.evaluate import evaluate

@@ -15,7 +15,7 @@ from onnx import TensorProto
 
 from quantscope.model import Network, QuantTensor
 from quantscope.model.channels import channel_axis
-from quantscope.model.pairing.pair import Pairing, TensorPair
+from quantscope.model.pairing import Pairing, TensorPair
 from quantscope.run.compare.pair import ONLY_SQNR, Detail, NoSourcesError, Probe, ProbeSums
 from quantscope.run.compare.results import ErrorSources
 from quantscope.run.onnx.compare.merge import FLOAT, QUANTIZED, Canvas

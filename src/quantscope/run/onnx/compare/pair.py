@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from quantscope.data import Samples
 from quantscope.model import Network, Pairing
-from quantscope.model.onnx.model import OnnxModel
-from quantscope.model.pairing.constants import Constants
+from quantscope.model.onnx import OnnxModel
+from quantscope.model.pairing import Constants
 from quantscope.run.compare import pair as protocol
 from quantscope.run.compare.compare import pair_networks, small_batch
 from quantscope.run.compare.pair import Detail, PairBatch

@@ -9,8 +9,8 @@ from onnx import TensorProto
 
 from quantscope.arithmetic import QuantParams
 from quantscope.model import QuantTensor
-from quantscope.model.onnx.quantized_values import MOVES_INTEGERS
-from quantscope.model.pairing.pair import TensorPair
+from quantscope.model.onnx import MOVES_INTEGERS
+from quantscope.model.pairing import TensorPair
 from quantscope.run.compare.layout import CLIP_TOLERANCE, ends_of, layout_of
 from quantscope.run.compare.pair import NoSourcesError
 from quantscope.run.compare.results import ErrorSources

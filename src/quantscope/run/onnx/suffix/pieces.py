@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from quantscope.model.onnx.operators import DEFAULT_DOMAINS
+from quantscope.model.onnx import DEFAULT_DOMAINS
 from quantscope.run.onnx.suffix.graph import ValueGraph
 
 Array = NDArray[Any]

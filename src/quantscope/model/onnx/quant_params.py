@@ -4,9 +4,8 @@ import numpy as np
 
 from quantscope.arithmetic.params import DTYPE_NAMES, QuantParams
 from quantscope.errors import BadConfigError, BadModelError
-from quantscope.model.network import Array
+from quantscope.model.network import Array, Shape
 from quantscope.model.onnx.graph import OnnxGraph
-from quantscope.model.onnx.tensors import Shape
 
 
 class NotShownError(Exception):

@@ -1,31 +1,13 @@
-"""Quantized tensors while they are being found in a file."""
+"""Quantized tensors while they are being found in an ONNX file."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
 import onnx_ir as ir
 
-from quantscope.arithmetic.params import QuantParams
-from quantscope.model.network import Array
+from quantscope.model.assemble import Draft
 from quantscope.model.onnx.graph import OnnxGraph, input_names
-from quantscope.model.onnx.tensors import Shape
-from quantscope.model.quant_params import read_params
-
-
-@dataclass
-class Draft:
-    """A quantized tensor while it is being found; names are those of the file."""
-
-    params: QuantParams
-    integer_names: list[str]
-    scale_name: str | None
-    zero_point_name: str | None
-    shape: Shape | None
-    float_name: str | None = None
-    dequantized_names: list[str] = field(default_factory=list)
-    follows: "Draft | None" = None
-    read_integers: Callable[[], Array] | None = None
+from quantscope.model.onnx.quant_params import read_params
 
 
 @dataclass
@@ -33,7 +15,8 @@ class QuantizedValues:
     """Drafts in the order of the file, and how to find one by the value it describes.
 
     `absorbed` are the Q and DQ nodes that became parameters of a draft; other ones (of dynamic
-    quantization) remain layers.
+    quantization) remain layers. `origins` lead from what absorbed nodes give back to the value
+    before any chain of them.
     """
 
     drafts: list[Draft] = field(default_factory=list)
@@ -41,7 +24,13 @@ class QuantizedValues:
     by_float: dict[str, list[Draft]] = field(default_factory=dict)
     by_dequantized: dict[str, Draft] = field(default_factory=dict)
     absorbed: set[ir.Node] = field(default_factory=set)
+    origins: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+    def written(self, name: str) -> list[Draft]:
+        """The drafts of a value that a layer writes: of its integers, or of each quantizer."""
+        integer = self.by_integer.get(name)
+        return [integer] if integer else self.by_float.get(name, [])
 
 
 def register(found: QuantizedValues, draft: Draft) -> None:
