@@ -12,7 +12,7 @@ import onnxruntime as ort
 
 from quantscope.data import load_sample
 from quantscope.model import bundled_models
-from quantscope.run import evaluate, open_classifier
+from quantscope.run import evaluate, open_runnable
 
 BATCHES = (1, 8, 32, 64, 100, 200, 256, 500)
 ROUNDS = 9
@@ -36,7 +36,7 @@ def run() -> None:
 
     by_batch = {batch: min(seconds(lambda b=batch: bare(b)) for _ in range(4)) for batch in BATCHES}
     best = min(by_batch, key=lambda batch: by_batch[batch])
-    classifier = open_classifier(path)
+    classifier = open_runnable(path)
     # Alternating, so that a busy machine is busy for both; the median of the pairs' ratios.
     ratios = [
         seconds(lambda: bare(best)) / seconds(lambda: evaluate(classifier, sample))

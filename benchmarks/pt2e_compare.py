@@ -134,7 +134,9 @@ def _agreement(folder: Path, count: int) -> dict[str, float]:
     from torch import Tensor
 
     from quantscope.run.compare.compare import compare
-    from quantscope.run.torch.programs import opened_program, run_nodes
+    from quantscope.run.runnable import open_runnable
+    from quantscope.run.torch.nodes import run_nodes
+    from quantscope.run.torch.runnable import program_of
 
     module, converted = _save(folder)
     images = _images(count)
@@ -144,10 +146,10 @@ def _agreement(folder: Path, count: int) -> dict[str, float]:
     ours = {tensor.float_name: tensor.sqnr_db for tensor in found.activations}
 
     def values_of(path: Path) -> dict[str, Any]:
-        with opened_program(path) as program:
-            values = program.start(images.images.astype(np.float32))
-            run_nodes(program.nodes, values, model=program.name)
-            return {name: v.double() for name, v in values.items() if isinstance(v, Tensor)}
+        program = program_of(open_runnable(path))
+        values = program.start({program.input: images.images.astype(np.float32)})
+        run_nodes(program.nodes, values, model=program.name)
+        return {name: v.double() for name, v in values.items() if isinstance(v, Tensor)}
 
     f, q = values_of(original), values_of(quantized)
     counts = {"after": 0, "before": 0}
@@ -177,19 +179,18 @@ def _measured(how: str, count: int, folder: Path) -> dict[str, float]:
             return _timed(
                 lambda n: _debugged(module, converted, _images(n).images, PEER_BATCH), count
             )
-        from quantscope.run.torch.compare import compare_opened
-        from quantscope.run.torch.programs import opened_program
+        from quantscope.run.compare.compare import compare_pair
+        from quantscope.run.runnable import open_runnable
 
         began = time.perf_counter()
-        with (
-            opened_program(folder / "float.pt2") as floats,
-            opened_program(folder / "quantized.pt2") as quantized,
-        ):
-            opening = time.perf_counter() - began
-            found = _timed(
-                lambda n: compare_opened(floats, quantized, _images(n), detail=how), count
-            )
-            return found | {"opening_seconds": opening}
+        floats, quantized = (
+            open_runnable(folder / name) for name in ("float.pt2", "quantized.pt2")
+        )
+        opening = time.perf_counter() - began
+        found = _timed(
+            lambda n: compare_pair(quantized.against(floats, detail=how), _images(n)), count
+        )
+        return found | {"opening_seconds": opening}
 
 
 def _timed(work: Any, count: int) -> dict[str, float]:

@@ -23,7 +23,7 @@ from quantscope.cli import app
 from quantscope.cli.outputs import Writes
 from quantscope.errors import BadConfigError
 from quantscope.files import TEMPORARY
-from quantscope.report import graph_render
+from quantscope.report.graph import render as graph_render
 from quantscope.report.graph.drawing import Drawing
 
 PACKAGE = Path(quantscope.__file__).parent

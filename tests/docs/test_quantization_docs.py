@@ -15,12 +15,11 @@ from quantscope.data import load_sample
 from quantscope.model import bundled_models
 from quantscope.model.residuals import residuals
 from quantscope.quantize import PtqConfig, quantize_torch
-from quantscope.run import evaluate
+from quantscope.run import evaluate, kernel_map
 from quantscope.run.capture.capture import capture
 from quantscope.run.cpu import saturates_8bit_products
 from quantscope.run.integers.compute import compute, operands_of
 from quantscope.run.integers.trace import trace_value
-from quantscope.run.kernels import kernel_map
 from quantscope.run.onnx.sessions import session_of
 from quantscope.zoo import Weights, write_safetensors
 from render_docs import FIELD, FOLDER, render, templates, used_fields

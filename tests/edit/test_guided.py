@@ -7,9 +7,8 @@ import pytest
 from quantscope.data import load_sample
 from quantscope.edit import Editor, Recipe, SetScale, guided_recipes, replay
 from quantscope.model import find_model, load_onnx
-from quantscope.run import evaluate
+from quantscope.run import evaluate, kernel_map
 from quantscope.run.cpu import saturates_8bit_products
-from quantscope.run.kernels import kernel_map
 
 NAMES = ["break-a-folded-relu", "saturation-and-its-cure", "starve-a-residual-branch"]
 

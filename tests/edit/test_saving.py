@@ -16,7 +16,6 @@ from quantscope.edit.edits_json import edit_from_dict
 from quantscope.errors import QuantscopeError
 from quantscope.model import bundled_models
 from quantscope.model.provenance import PROVENANCE_KEY
-from quantscope.zoo import known_float_model
 
 Array = np.ndarray[Any, Any]
 EDITS = (SetScale("stem.out", 0.3), Off("stack2.conv1"))
@@ -61,7 +60,7 @@ def test_an_edited_model_knows_its_float_model_and_can_be_edited_again(
     path = tmp_path / "once.onnx"
     int8.apply([SetScale("stem.out", 0.3)]).save(path)
     again = Editor(path)
-    assert known_float_model(again.network, None) == bundled_models()["resnet8"]
+    assert again.float_path == bundled_models()["resnet8"]
     assert again.pairing is not None and again.pairing.unpaired == ()
     made = provenance(again.apply([Off("head")]).proto)["edited"]
     assert made["base_digest"] == again.file.digest

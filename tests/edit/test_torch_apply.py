@@ -1,6 +1,7 @@
 """Edits of PyTorch programs against the same network with the edits made in its source."""
 
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,13 @@ from torch_nets import NAMES, FloatNet, QuantizedNet, save
 
 from quantscope.arithmetic import quantize
 from quantscope.edit import (
-    AppliedProgram,
+    Applied,
     Edit,
+    Editor,
     FlipBit,
     Off,
     OffRole,
     On,
-    ProgramEditor,
     SetChannel,
     SetInteger,
     SetRange,
@@ -54,8 +55,8 @@ def paths(net: Residual, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
 
 
 @pytest.fixture(scope="module")
-def editor(paths: tuple[Path, Path]) -> ProgramEditor:
-    return ProgramEditor(paths[0], paths[1])
+def editor(paths: tuple[Path, Path]) -> Editor:
+    return Editor(paths[0], paths[1])
 
 
 @pytest.fixture(scope="module")
@@ -72,17 +73,20 @@ def eager(module: nn.Module) -> Array:
     return found.numpy()
 
 
-def scores(applied: AppliedProgram) -> Array:
-    return evaluate(open_edited(applied).classifier, images_of(PICTURES)).scores
+def scores(applied: Applied) -> Array:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "edited.pt2"
+        path.write_bytes(applied.to_bytes())
+        return evaluate(path, images_of(PICTURES)).scores
 
 
-def reread(applied: AppliedProgram, folder: Path) -> Any:
+def reread(applied: Applied, folder: Path) -> Any:
     applied.save(folder / "edited.pt2")
     return read_network(folder / "edited.pt2")
 
 
 def test_no_edits_leave_the_program_as_it_is(
-    net: Residual, editor: ProgramEditor, paths: tuple[Path, Path]
+    net: Residual, editor: Editor, paths: tuple[Path, Path]
 ) -> None:
     before = paths[0].read_bytes()
     applied = editor.apply([])
@@ -97,7 +101,7 @@ def test_no_edits_leave_the_program_as_it_is(
 def test_scale_and_zero_point_are_those_asked_for(
     key: str,
     net: Residual,
-    editor: ProgramEditor,
+    editor: Editor,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -111,13 +115,13 @@ def test_scale_and_zero_point_are_those_asked_for(
     np.testing.assert_array_equal(scores(applied), eager(QuantizedNet(net)))
 
 
-def test_a_range_becomes_scale_and_zero_point(editor: ProgramEditor, tmp_path: Path) -> None:
+def test_a_range_becomes_scale_and_zero_point(editor: Editor, tmp_path: Path) -> None:
     found = reread(editor.apply([SetRange("x", -1, 4.1)]), tmp_path).tensor("x").params
     assert float(found.scale) == pytest.approx(5.1 / 255) and int(found.zero_point) == 50
 
 
 def test_weights_are_rounded_from_the_float_ones(
-    net: Residual, editor: ProgramEditor, tmp_path: Path
+    net: Residual, editor: Editor, tmp_path: Path
 ) -> None:
     applied = editor.apply([SetScale("conv2d.weight", factor=0.5)])
     tensor = reread(applied, tmp_path).tensor("conv2d.weight")
@@ -145,7 +149,7 @@ def test_without_a_float_model_weights_stay_what_they_stand_for(paths: tuple[Pat
     ],
 )
 def test_integers_are_set(
-    edit: Edit, place: tuple[int, ...], value: int | None, net: Residual, editor: ProgramEditor
+    edit: Edit, place: tuple[int, ...], value: int | None, net: Residual, editor: Editor
 ) -> None:
     integers = net.conv.integers.copy()
     integers[place] = int(integers[place]) ^ 8 if value is None else value
@@ -159,7 +163,7 @@ def test_integers_are_set(
 
 @pytest.mark.parametrize("key", QUANTIZERS)
 def test_a_quantizer_that_is_off_is_gone(
-    key: str, net: Residual, editor: ProgramEditor, tmp_path: Path
+    key: str, net: Residual, editor: Editor, tmp_path: Path
 ) -> None:
     applied = editor.apply([Off(NAMES[key])])
     np.testing.assert_array_equal(scores(applied), eager(QuantizedNet(net, off=(key,))))
@@ -169,23 +173,21 @@ def test_a_quantizer_that_is_off_is_gone(
 
 
 @pytest.mark.parametrize("key", WEIGHTS)
-def test_a_weight_that_is_off_is_the_float_one(
-    key: str, net: Residual, editor: ProgramEditor
-) -> None:
+def test_a_weight_that_is_off_is_the_float_one(key: str, net: Residual, editor: Editor) -> None:
     weight = torch.from_numpy(getattr(net, key).weight)
     expected = eager(QuantizedNet(net, weights={key: weight}))
     np.testing.assert_array_equal(scores(editor.apply([Off(WEIGHTS[key])])), expected)
 
 
 def test_with_everything_off_it_is_the_float_program(
-    net: Residual, editor: ProgramEditor, tmp_path: Path
+    net: Residual, editor: Editor, tmp_path: Path
 ) -> None:
     applied = editor.apply([OffRole("weights"), OffRole("activations")])
     np.testing.assert_array_equal(scores(applied), eager(FloatNet(net)))
     assert not reread(applied, tmp_path).is_quantized
 
 
-def test_on_takes_off_back(editor: ProgramEditor) -> None:
+def test_on_takes_off_back(editor: Editor) -> None:
     applied = editor.apply([OffRole("activations"), Off("linear.weight"), On("linear.weight")])
     assert "linear.weight" not in {change.tensor for change in applied.changes}
     assert len(applied.changes) == len(QUANTIZERS)
@@ -295,7 +297,7 @@ def test_a_bias_follows_its_input(odd: Path) -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(
-    edit: Edit, message: str, editor: ProgramEditor
+    edit: Edit, message: str, editor: Editor
 ) -> None:
     with pytest.raises(QuantscopeError, match=message) as error:
         editor.apply([edit])
@@ -304,15 +306,15 @@ def test_what_makes_no_sense_is_refused_in_one_line(
 
 def test_files_that_cannot_be_edited_are_refused(paths: tuple[Path, Path], net: Residual) -> None:
     with pytest.raises(BadModelError, match=r"f\.pt2 is not quantized: it has no parameters"):
-        ProgramEditor(paths[1])
+        Editor(paths[1])
     with pytest.raises(BadModelError, match=r"resnet8\.onnx is no program or weights of PyTorch"):
-        ProgramEditor(paths[0], "resnet8")
+        Editor(paths[0], "resnet8")
     with pytest.raises(BadModelError, match="do not belong together: 0 of 3 weights have the name"):
-        ProgramEditor(paths[0], "resnet8-torch")
+        Editor(paths[0], "resnet8-torch")
 
 
 def test_edited_programs_are_saved_whole_and_say_what_was_done(
-    editor: ProgramEditor, paths: tuple[Path, Path], tmp_path: Path
+    editor: Editor, paths: tuple[Path, Path], tmp_path: Path
 ) -> None:
     applied = editor.apply([SetScale("x", 0.0625), Off("linear.out")])
     digest = applied.save(tmp_path / "e.pt2")
@@ -344,7 +346,7 @@ def test_a_quantized_resnet8_with_all_off_is_the_float_one(quantizer: Any, tmp_p
 
     config = PtqConfig(framework="torch", calibration_images=16, torch_quantizer=quantizer)
     quantize_torch(bundled_models()["resnet8-torch"], tmp_path / "q.pt2", config)
-    editor = ProgramEditor(tmp_path / "q.pt2")
+    editor = Editor(tmp_path / "q.pt2")
     weights = read_safetensors(bundled_models()["resnet8-torch"])
     assert editor.pairing is not None
     for pair in editor.pairing.pairs:

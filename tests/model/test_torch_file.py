@@ -31,7 +31,7 @@ from torch_archives import (
 from quantscope.errors import BadModelError
 from quantscope.model import read_network
 from quantscope.model.torch import open_pt2, torch_kind
-from quantscope.run import open_classifier
+from quantscope.run import open_runnable
 
 Attack = Callable[[Path, Path, str], Path]
 
@@ -140,7 +140,7 @@ def test_a_program_that_would_run_code_is_refused_before_it_is_loaded(
     monkeypatch.syspath_prepend(tmp_path)
     sentinel = tmp_path / "sentinel"
     path = attack(program, tmp_path / "evil.pt2", str(sentinel))
-    for look in (open_pt2, torch_kind, read_network, open_classifier):
+    for look in (open_pt2, torch_kind, read_network, open_runnable):
         if look is torch_kind:
             look(path)
             continue
@@ -201,7 +201,7 @@ def test_a_program_that_would_run_code_when_called_is_refused(
 ) -> None:
     sentinel = tmp_path / "sentinel"
     path = attack(program, tmp_path / "evil.pt2", str(sentinel))
-    for look in (open_pt2, read_network, open_classifier):
+    for look in (open_pt2, read_network, open_runnable):
         with pytest.raises(BadModelError, match=message):
             look(path)
     assert not sentinel.exists()
@@ -265,8 +265,7 @@ def test_guards_are_not_run(program: Path, tmp_path: Path) -> None:
         value["guards_code"] = [f"{python(str(sentinel))} or True"]
 
     path = rewritten(program, tmp_path / "guarded.pt2", {PROGRAM: json_change(guarded)})
-    classifier = open_classifier(path)
-    classifier.run(torch.zeros(2, 3, 7, 9).numpy())
+    open_runnable(path).run({"x": torch.zeros(2, 3, 7, 9).numpy()})
     assert not sentinel.exists()
 
 
@@ -429,7 +428,7 @@ def test_a_pickled_module_is_refused_and_not_run(zipped: bool, tmp_path: Path) -
         path,
         _use_new_zipfile_serialization=zipped,
     )
-    for look in (read_network, open_classifier):
+    for look in (read_network, open_runnable):
         with pytest.raises(
             BadModelError,
             match=r"model\.pt is a pickled Python object \(torch_archives\.Small\), which "

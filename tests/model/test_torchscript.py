@@ -17,7 +17,7 @@ from quantscope.data import load, load_sample
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import read_network, residuals
 from quantscope.model.torch import torch_kind
-from quantscope.run import WhatIf, evaluate, open_classifier
+from quantscope.run import WhatIf, evaluate, open_runnable
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -144,7 +144,7 @@ def test_an_archive_is_not_edited(archives: dict[str, Path], execution: Any) -> 
 
 def test_an_archive_has_no_reference_execution(archives: dict[str, Path]) -> None:
     with pytest.raises(BadConfigError, match=r"traced\.pt is a TorchScript archive, .* it has no"):
-        open_classifier(archives["traced"], execution="reference")
+        open_runnable(archives["traced"], execution="reference")
 
 
 def code_member(path: Path) -> str:
@@ -182,7 +182,7 @@ def test_code_that_does_more_than_compute_is_refused(
 
     member = code_member(archives["traced"])
     path = rewritten(archives["traced"], tmp_path / "evil.pt", {member: changed})
-    for look in (read_network, open_classifier):
+    for look in (read_network, open_runnable):
         with pytest.raises(BadModelError, match=message) as refusal:
             look(path)
         assert "\n" not in str(refusal.value)
@@ -238,7 +238,7 @@ def test_the_legacy_resnet8_is_read(legacy: Path) -> None:
     convolutions = [layer for layer in network.layers if layer.op_type == "Conv"]
     assert len(convolutions) == 9
     assert all(c.weight and c.weight.params.dtype == "int8" for c in convolutions)
-    assert open_classifier(legacy).gives_probabilities
+    assert open_runnable(legacy).gives_probabilities
 
 
 def test_the_legacy_resnet8_evaluates(legacy: Path) -> None:

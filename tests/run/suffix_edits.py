@@ -10,7 +10,7 @@ from onnx import helper, numpy_helper
 
 from quantscope.data import ImageSet
 from quantscope.model import Execution
-from quantscope.run import classify, open_classifier
+from quantscope.run import classify, open_runnable
 
 
 def copied(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -81,7 +81,5 @@ def whole_run(
     """The scores of the exported file, as `evaluate` finds them."""
     path = folder / "edited.onnx"
     path.write_bytes(model.SerializeToString())
-    classifier = open_classifier(
-        path, execution=execution, int8_kernels=int8_kernels, threads=threads
-    )
-    return classify(classifier, images, batch=batch)
+    runnable = open_runnable(path, execution=execution, int8_kernels=int8_kernels, threads=threads)
+    return classify(runnable, images, batch=batch)

@@ -10,7 +10,7 @@ from onnx import helper
 
 from quantscope.data import ImageSet, load_npz, load_sample
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
-from quantscope.run import evaluate, open_classifier, paired
+from quantscope.run import evaluate, open_runnable, paired
 
 
 def save(model: onnx.ModelProto, path: Path) -> Path:
@@ -183,12 +183,12 @@ def test_reference_and_runtime_agree_on_a_float_model(random_resnet8: Path) -> N
 
 def test_a_torch_model_has_no_runtime_execution() -> None:
     with pytest.raises(BadConfigError, match="has no runtime execution here"):
-        open_classifier("resnet8-torch", execution="runtime")
+        open_runnable("resnet8-torch", execution="runtime")
 
 
 def test_a_missing_model_names_the_bundled_ones() -> None:
     with pytest.raises(BadModelError, match=r"There is no file gone\.onnx.*bundled one: resnet8"):
-        open_classifier("gone.onnx")
+        open_runnable("gone.onnx")
 
 
 def test_paired_counts_flips_both_ways(small_set: ImageSet, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from quantscope.errors import BadConfigError
 from quantscope.model import bundled_models
 from quantscope.run import KernelMap, evaluate, kernel_gap, kernel_map
 from quantscope.run.cpu import saturates_8bit_products
+from quantscope.run.onnx.kernels import map_kernels
 from quantscope.run.onnx.sessions import session_options
 from quantscope.zoo import CONVOLUTIONS
 
@@ -156,7 +157,7 @@ def test_an_output_read_twice_is_named_as_the_reason(quantized: Callable[..., Pa
     model = onnx.load(quantized(activations="uint8"))
     conv = next(node for node in model.graph.node if node.name == "stack2.conv1")
     model.graph.output.append(onnx.helper.make_tensor_value_info(conv.output[0], 1, ["N"] * 4))
-    layer = next(x for x in kernel_map(model).layers if x.name == "stack2.conv1")
+    layer = next(x for x in map_kernels(model).layers if x.name == "stack2.conv1")
     assert layer.kernel == "float"
     assert layer.why == f"its output '{conv.output[0]}' is also read before it is quantized"
 
@@ -179,7 +180,7 @@ def test_a_product_without_output_quantizer_can_saturate_too() -> None:
     weights = {"w": np.ones((6, 4), np.int8), "ws": np.float32(0.1).reshape(())}
     weights["wz"] = np.int8(0).reshape(())
     nodes = f"{INPUT} wq = DequantizeLinear(w, ws, wz) y = MatMul(xq, wq)"
-    (layer,) = kernel_map(qdq_model(nodes, {**SCALES, **weights}, [2, 6])).layers
+    (layer,) = map_kernels(qdq_model(nodes, {**SCALES, **weights}, [2, 6])).layers
     assert (layer.executed_as, layer.saturates) == ("MatMulIntegerToFloat", True)
 
 
@@ -190,5 +191,5 @@ def test_a_depthwise_convolution_cannot_saturate() -> None:
         f"{INPUT} wq = DequantizeLinear(w, ws, wz) c = Conv<group = 3>(xq, wq) "
         "cq = QuantizeLinear(c, s, z) y = DequantizeLinear(cq, s, z)"
     )
-    (layer,) = kernel_map(qdq_model(nodes, {**SCALES, **weights}, [1, 3, 8, 8])).layers
+    (layer,) = map_kernels(qdq_model(nodes, {**SCALES, **weights}, [1, 3, 8, 8])).layers
     assert (layer.executed_as, layer.saturates) == ("QLinearConv", False)

@@ -13,7 +13,7 @@ from quantscope.data import load_sample
 from quantscope.errors import BadConfigError, BadDataError, BadModelError, MissingExtraError
 from quantscope.quantize import PtqConfig
 from quantscope.quantize.pt2e import quantize_torch
-from quantscope.run import evaluate, open_classifier
+from quantscope.run import evaluate, open_runnable
 from quantscope.zoo import Weights, build_torch, write_safetensors
 
 
@@ -90,8 +90,8 @@ def test_a_float_program_runs_too(random_weights: Weights, tmp_path: Path) -> No
 
 def test_a_fixed_batch_is_filled_up(random_weights: Weights, tmp_path: Path) -> None:
     path = save_program(build_torch(random_weights), tmp_path / "four.pt2", images(4))
-    classifier = open_classifier(path)
-    assert classifier.fixed_batch == 4
+    classifier = open_runnable(path)
+    assert classifier.intake.fixed_batch == 4
     result = evaluate(classifier, load_sample().take(6))
     assert len(result.scores) == 6
     with pytest.raises(BadConfigError, match="takes batches of 4 only, not 5"):
@@ -122,7 +122,7 @@ def test_the_layout_is_found_from_the_programs_shape(
 
 def test_probabilities_are_known_as_such(random_weights: Weights, tmp_path: Path) -> None:
     module = Softmax(build_torch(random_weights))
-    assert open_classifier(save_program(module, tmp_path / "p.pt2", images(2))).gives_probabilities
+    assert open_runnable(save_program(module, tmp_path / "p.pt2", images(2))).gives_probabilities
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_inputs_that_do_not_fit_are_said(
 
 def test_a_program_has_no_runtime_execution(pt2e: Path) -> None:
     with pytest.raises(BadConfigError, match=r"q\.pt2 is a PyTorch model, which has no runtime"):
-        open_classifier(pt2e, execution="runtime")
+        open_runnable(pt2e, execution="runtime")
 
 
 @pytest.mark.parametrize("int8_kernels", [True, False])
@@ -168,4 +168,4 @@ def test_without_torch_the_install_command_is_said(
         MissingExtraError,
         match=r"PyTorch is needed to run q\.pt2 and is not installed; install it with: pip install",
     ):
-        open_classifier(pt2e)
+        open_runnable(pt2e)

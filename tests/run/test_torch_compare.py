@@ -24,7 +24,7 @@ from torch_nets import NAMES, FloatNet, QuantizedNet, save
 
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError, BadModelError, StoppedError
-from quantscope.model import bundled_models, read_network
+from quantscope.model import bundled_models, need_original, open_model
 from quantscope.model.provenance import PROVENANCE_KEY
 from quantscope.quantize import PtqConfig
 from quantscope.quantize.pt2e import quantize_torch
@@ -32,8 +32,7 @@ from quantscope.run import evaluate
 from quantscope.run.compare.compare import compare
 from quantscope.run.compare.reading import reading
 from quantscope.run.compare.results import Comparison
-from quantscope.run.torch.compare import float_program_of
-from quantscope.run.torch.programs import save_resnet8
+from quantscope.run.torch.export import save_resnet8
 from quantscope.zoo import Weights, write_safetensors
 
 Array = np.ndarray[Any, Any]
@@ -293,16 +292,20 @@ def test_it_can_be_stopped(paths: tuple[Path, Path]) -> None:
 
 
 def test_a_program_may_say_which_bundled_weights_it_was_made_from(
-    paths: tuple[Path, Path], tmp_path: Path
+    paths: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    weights = bundled_models()["resnet8-torch"]
+    model = open_model(paths[0])
+
+    def say(text: str) -> None:
+        monkeypatch.setattr(type(model), "metadata", {PROVENANCE_KEY: text})
+
     digest = evaluate("resnet8-torch", load_sample().take(1)).digest
-    network = read_network(paths[0])
-    made = replace(network, metadata={PROVENANCE_KEY: json.dumps({"float_model_digest": digest})})
-    assert float_program_of(made, None) == weights
+    say(json.dumps({"float_model_digest": digest}))
+    assert need_original(model).path == bundled_models()["resnet8-torch"]
     for text in ("not json", "[]", "{}"):
+        say(text)
         with pytest.raises(BadConfigError, match="does not say which float model"):
-            float_program_of(replace(network, metadata={PROVENANCE_KEY: text}), None)
+            need_original(model)
 
 
 def test_float_weights_that_the_program_was_not_made_from_are_told(

@@ -22,7 +22,9 @@ from quantscope.quantize.pt2e import quiet_torch
 from quantscope.run.capture.capture import capture
 from quantscope.run.compare.compare import compare
 from quantscope.run.histograms.histograms import histograms
-from quantscope.run.torch.programs import opened_program, run_nodes
+from quantscope.run.runnable import open_runnable
+from quantscope.run.torch.nodes import run_nodes
+from quantscope.run.torch.runnable import program_of
 
 Array = np.ndarray[Any, Any]
 
@@ -129,9 +131,9 @@ class Blocks(nn.Module):
 
 def values_of(path: Path) -> dict[str, Array]:
     """Every value of a program, by its name in the file."""
-    with opened_program(path) as program:
-        values = program.start(PICTURES)
-        run_nodes(program.nodes, values, model=program.name)
+    program = program_of(open_runnable(path))
+    values = program.start({"x": PICTURES})
+    run_nodes(program.nodes, values, model=program.name)
     return {name: v.numpy() for name, v in values.items() if isinstance(v, Tensor)}
 
 

@@ -13,13 +13,14 @@ from torch_bodies import PICTURES, Body, Net, assert_is_eager, eager, saved
 
 from quantscope.errors import BadModelError
 from quantscope.model import read_network
-from quantscope.run.compare.compare import compare
+from quantscope.run.compare.compare import compare, compare_pair
 from quantscope.run.onnx.compare.graph import Detail
-from quantscope.run.torch.compare import compare_paired, fitting_pairing
+from quantscope.run.runnable import open_runnable
+from quantscope.run.torch.pair import ProgramPair, fitting_pairing
 from quantscope.run.torch.pairs import PairedPrograms
 from quantscope.run.torch.probes import Scratch
-from quantscope.run.torch.programs import opened_program
 from quantscope.run.torch.quantizers import _in_floats
+from quantscope.run.torch.runnable import program_of
 from quantscope.run.torch.schedule import LEAST_SCALE
 
 
@@ -115,13 +116,13 @@ def test_numbers_are_those_of_the_files_own_order(
     body: Body, detail: Detail, tmp_path: Path
 ) -> None:
     model, original = saved(body, tmp_path)
-    with opened_program(original) as floats, opened_program(model) as quantized:
-        pairing = fitting_pairing(floats, quantized)
-        programs = PairedPrograms(floats, quantized, pairing, detail=detail)
-        found = compare_paired(programs, images_of(PICTURES))
-        assert programs._as_stated == (body is through_a_view)
-        programs._as_stated = True
-        stated = compare_paired(programs, images_of(PICTURES))
+    floats, quantized = (program_of(open_runnable(path)) for path in (original, model))
+    run = ProgramPair(floats, quantized, fitting_pairing(floats, quantized), detail=detail)
+    programs = run._programs
+    found = compare_pair(run, images_of(PICTURES))
+    assert programs._as_stated == (body is through_a_view)
+    programs._as_stated = True
+    stated = compare_pair(run, images_of(PICTURES))
     assert found.tensors == stated.tensors
     assert_is_eager(found, model, eager(body))
     assert len(found.activations) > 2
@@ -203,14 +204,14 @@ def test_values_of_two_shapes_have_no_difference() -> None:
 
 def test_a_program_that_fails_is_named(tmp_path: Path) -> None:
     model, original = saved(in_line, tmp_path)
-    with opened_program(original) as floats, opened_program(model) as quantized:
-        pairing = fitting_pairing(floats, quantized)
-        for side in ("floats", "quantized"):
-            programs = PairedPrograms(floats, quantized, pairing, detail="sqnr")
-            broken = getattr(programs, side)
-            broken.constants["p_conv"] = torch.zeros(4, 2, 3, 3)
-            with pytest.raises(BadModelError, match=rf"^{broken.program.name} failed while"):
-                programs.run(PICTURES)
+    floats, quantized = (program_of(open_runnable(path)) for path in (original, model))
+    pairing = fitting_pairing(floats, quantized)
+    for side in ("floats", "quantized"):
+        programs = PairedPrograms(floats, quantized, pairing, detail="sqnr")
+        broken = getattr(programs, side)
+        broken.constants["p_conv"] = torch.zeros(4, 2, 3, 3)
+        with pytest.raises(BadModelError, match=rf"^{broken.program.name} failed while"):
+            programs.run({"x": PICTURES})
 
 
 @pytest.mark.parametrize("scale", [LEAST_SCALE, 1e-30, 0.035445035, 0.1, 1 / 3, 0.9995117, 7e20])

@@ -13,7 +13,9 @@ from torch_nets import save
 
 from quantscope.run.compare.compare import compare
 from quantscope.run.histograms.histograms import histograms
-from quantscope.run.torch.programs import opened_program, run_nodes
+from quantscope.run.runnable import open_runnable
+from quantscope.run.torch.nodes import run_nodes
+from quantscope.run.torch.runnable import program_of
 
 
 def view(net: Net, v: Tensor) -> Tensor:
@@ -129,9 +131,9 @@ def test_a_run_writes_into_nothing_but_its_own(tmp_path: Path) -> None:
     pictures = PICTURES.copy()
     with torch.no_grad():
         expected = module.head(torch.from_numpy(PICTURES).flatten(1) / 8).numpy()
-    with opened_program(path) as program:
-        for _ in range(2):
-            values = program.start(pictures)
-            run_nodes(program.nodes, values, model=program.name)
-            np.testing.assert_allclose(values["linear"], expected, rtol=1e-5, atol=1e-6)
+    program = program_of(open_runnable(path))
+    for _ in range(2):
+        values = program.start({"x": pictures})
+        run_nodes(program.nodes, values, model=program.name)
+        np.testing.assert_allclose(values["linear"], expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(pictures, PICTURES)

@@ -12,7 +12,7 @@ from comparison_nets import SHAPE, residual
 from suffix_edits import whole_run
 from tiny_qdq import TinyQdq, images_of
 
-from quantscope.data import ImageSet, load_sample
+from quantscope.data import ImageSet, load_sample, stratified
 from quantscope.edit import (
     Edit,
     FlipBit,
@@ -26,9 +26,8 @@ from quantscope.errors import BadConfigError, BadDataError, BadModelError, Stopp
 from quantscope.model import Execution, bundled_models
 from quantscope.run import evaluate, paired
 from quantscope.run.compare.compare import compare
-from quantscope.run.onnx.capture import instrumented
+from quantscope.run.onnx.seeing import instrumented
 from quantscope.run.onnx.sessions import session_of
-from quantscope.run.whatif.evaluation import stratified
 from quantscope.run.whatif.whatif import Effect, WhatIf
 
 IMAGES = load_sample().take(60)

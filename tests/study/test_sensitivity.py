@@ -18,7 +18,7 @@ from quantscope.model import bundled_models
 from quantscope.progress import Progress, silent
 from quantscope.quantize import LayerOverride, PtqConfig, quantize_onnx
 from quantscope.run import Evaluation, evaluate, paired
-from quantscope.study import sensitivity_graph
+from quantscope.study.sensitivity import graph as sensitivity_graph
 from quantscope.study.sensitivity.results import RowMode, Sensitivity
 from quantscope.study.sensitivity.sensitivity import sensitivity
 

@@ -7,11 +7,10 @@ import pytest
 
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError
-from quantscope.model import bundled_models, load_onnx, read_network
+from quantscope.model import bundled_models, load_onnx, open_model, unknown_original
 from quantscope.quantize import PtqConfig, quantize_onnx
 from quantscope.run.compare.compare import compare
 from quantscope.study.sensitivity.sensitivity import sensitivity
-from quantscope.zoo import unknown_float_model
 
 
 def test_a_float_model_that_is_not_bundled_is_named_by_its_digest(
@@ -23,7 +22,7 @@ def test_a_float_model_that_is_not_bundled_is_named_by_its_digest(
         f"{path.name} was made from a float model with SHA-256 "
         f"{load_onnx(random_resnet8).digest[:12]}…, which is not bundled; give it with --float FILE"
     )
-    assert str(unknown_float_model(read_network(path))) == said
+    assert str(unknown_original(open_model(path))) == said
     for ask in (sensitivity, compare):
         with pytest.raises(BadConfigError) as refused:
             ask(path, load_sample().take(1))
@@ -34,6 +33,6 @@ def test_a_model_without_provenance_says_nothing_of_its_float_model(tmp_path: Pa
     model = onnx.load(bundled_models()["resnet8-int8"])
     del model.metadata_props[:]
     onnx.save(model, tmp_path / "bare.onnx")
-    assert str(unknown_float_model(read_network(tmp_path / "bare.onnx"))) == (
+    assert str(unknown_original(open_model(tmp_path / "bare.onnx"))) == (
         "bare.onnx does not say which float model it was made from; give it with --float FILE"
     )

@@ -12,7 +12,7 @@ import pytest
 
 from quantscope.data import load_sample
 from quantscope.errors import BadModelError
-from quantscope.model import bundled_models, find_model, read_onnx
+from quantscope.model import bundled_models, find_model, find_original, open_model, recorded_digest
 from quantscope.model.bundled import float_model_of
 from quantscope.model.provenance import PROVENANCE_KEY
 from quantscope.run import evaluate
@@ -21,10 +21,8 @@ from quantscope.zoo import (
     Weights,
     build_onnx,
     build_torch,
-    known_float_model,
     read_keras,
     read_safetensors,
-    recorded_float_digest,
     write_onnx,
     write_safetensors,
 )
@@ -218,6 +216,7 @@ def test_onnx_made_from_the_bundled_weights_knows_the_same_network_as_onnx(tmp_p
         if entry.key == PROVENANCE_KEY:
             entry.value = json.dumps({"float_model_digest": weights})
     onnx.save(proto, tmp_path / "mine.onnx")
-    network = read_onnx(tmp_path / "mine.onnx")
-    assert known_float_model(network, None) == files["resnet8"]
-    assert recorded_float_digest(network) == original
+    model = open_model(tmp_path / "mine.onnx")
+    found = find_original(model)
+    assert found is not None and found.path == files["resnet8"]
+    assert recorded_digest(model) == original

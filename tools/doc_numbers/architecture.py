@@ -12,7 +12,7 @@ from doc_numbers.formatting import Fields, percent, place, rows
 from quantscope.arithmetic import fixed_point_multiplier
 from quantscope.model import Layer, Network, bundled_models
 from quantscope.model.residuals import Residual, residuals
-from quantscope.run.kernels import kernel_map
+from quantscope.run import kernel_map
 
 
 def fields(run: Executed) -> Fields:
