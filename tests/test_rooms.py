@@ -29,7 +29,7 @@ RANKS = {
 }
 TORCH_MODULES = {
     "zoo/torch_resnet8.py",
-    "zoo/bundled.py",
+    "zoo/weights.py",
     "quantize/agreement.py",
     "quantize/pt2e.py",
     "quantize/pt2e_onnx.py",
@@ -113,7 +113,7 @@ def test_formats_do_not_know_each_other() -> None:
         and path.parent.name != "onnx"
     }
     # Pairing looks into ONNX files for the float weights that a `Network` does not keep.
-    assert knows_onnx == {"__init__.py", "reader.py", "pairing/constants.py"}
+    assert knows_onnx == {"__init__.py", "opened.py", "pairing/constants.py"}
     assert not any(
         "quantscope.model.torchscript" in module
         for path in (model / "torch").glob("*.py")

@@ -127,7 +127,7 @@ def test_the_command_of_a_hint_works_when_pasted(tmp_path: Path) -> None:
     folder = tmp_path / "two words"
     folder.mkdir()
     copy = folder / "mine.onnx"
-    copy.write_bytes(quantscope.zoo.bundled_models()["resnet8-int8"].read_bytes())
+    copy.write_bytes(quantscope.bundled_models()["resnet8-int8"].read_bytes())
     for model, shown in ((copy, f"'{copy}'"), ("resnet8-int8", "resnet8-int8")):
         line = refused("inspect", model, "--layer", "nosuch")
         hint = line.partition("List them with: quantscope ")[2].rstrip()

@@ -20,6 +20,7 @@ from quantscope.run.capture.capture import capture
 from quantscope.run.cpu import saturates_8bit_products
 from quantscope.run.integers.compute import compute, operands_of
 from quantscope.run.integers.trace import trace_value
+from quantscope.run.onnx.kernels import map_kernels
 from quantscope.run.onnx.sessions import session_of
 from quantscope.zoo import Weights, write_safetensors
 from render_docs import FIELD, FOLDER, render, templates, used_fields
@@ -239,7 +240,7 @@ def _read_twice() -> onnx.ModelProto:
     ],
 )
 def test_fusing_needs_what_page_4_says(model: Callable[[], onnx.ModelProto], fused: bool) -> None:
-    layers = {layer.name: layer for layer in kernel_map(model(), int8_kernels=True).layers}
+    layers = {layer.name: layer for layer in map_kernels(model(), int8_kernels=True).layers}
     assert (layers.pop("stack2.conv1").kernel == "integer") == fused
     assert all(layer.kernel != "float" for layer in layers.values())
 

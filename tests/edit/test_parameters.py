@@ -37,7 +37,7 @@ def change(applied: Applied, tensor: str) -> Change:
 
 
 def test_apply_leaves_its_input_unchanged(int8: Editor) -> None:
-    path = int8.file.path
+    path = int8.model.path
     before, base = path.read_bytes(), int8.base.SerializeToString(deterministic=True)
     applied = int8.apply([SetScale("stem.weight", factor=2.0), Off("stem.out"), Off("head")])
     assert applied.proto is not int8.base
@@ -51,7 +51,7 @@ def test_the_same_edits_give_the_same_bytes() -> None:
 
 
 def test_no_edits_give_the_file_itself(int8: Editor) -> None:
-    assert int8.base == onnx.load(int8.file.path)
+    assert int8.base == onnx.load(int8.model.path)
     assert int8.apply([]).changes == ()
 
 

@@ -168,11 +168,11 @@ def test_infinity_cannot_be_kept(tmp_path: Path) -> None:
 
 def test_a_recipe_replays_on_its_own_model(int8: Editor) -> None:
     edits = (SetScale("stem.out", 0.25), Off("head"))
-    applied, skipped = replay(Recipe(int8.file.digest, edits), int8)
+    applied, skipped = replay(Recipe(int8.model.digest, edits), int8)
     assert applied.to_bytes() == int8.apply(edits).to_bytes()
     assert skipped == ()
     with pytest.raises(BadModelError, match=r"No quantized tensor 'steam\.out'"):
-        replay(Recipe(int8.file.digest, (SetScale("steam.out", 0.25),)), int8)
+        replay(Recipe(int8.model.digest, (SetScale("steam.out", 0.25),)), int8)
 
 
 def test_a_recipe_for_another_model_is_refused_unless_told(int8: Editor, uint8: Editor) -> None:
@@ -182,12 +182,12 @@ def test_a_recipe_for_another_model_is_refused_unless_told(int8: Editor, uint8: 
         SetScale("steam.out", 2.0),
         Off("head"),
     )
-    recipe = Recipe(int8.file.digest, edits, base_model="resnet8-int8")
+    recipe = Recipe(int8.model.digest, edits, base_model="resnet8-int8")
     with pytest.raises(QuantscopeError) as refused:
         replay(recipe, uint8)
     assert str(refused.value) == (
-        f"The recipe is for resnet8-int8 ({int8.file.digest[:12]}), and resnet8-uint8.onnx is "
-        f"{uint8.file.digest[:12]}; give its own model, or allow another one"
+        f"The recipe is for resnet8-int8 ({int8.model.digest[:12]}), and resnet8-uint8.onnx is "
+        f"{uint8.model.digest[:12]}; give its own model, or allow another one"
     )
     applied, skipped = replay(recipe, uint8, other_model_ok=True)
     assert applied.edits == (edits[0], edits[3])

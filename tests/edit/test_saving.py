@@ -46,10 +46,10 @@ def test_a_saved_model_is_valid_and_runs_in_a_plain_session(
 
 def test_the_metadata_says_what_the_model_was_made_from(int8: Editor, tmp_path: Path) -> None:
     facts = provenance(int8.apply(EDITS).proto)
-    before = provenance(onnx.load(int8.file.path))
+    before = provenance(onnx.load(int8.model.path))
     made = facts.pop("edited")
     assert facts == before
-    assert made["base_digest"] == int8.file.digest
+    assert made["base_digest"] == int8.model.digest
     assert tuple(edit_from_dict(edit) for edit in made["edits"]) == EDITS
     assert made["versions"]["onnx"] == onnx.__version__
 
@@ -64,7 +64,7 @@ def test_an_edited_model_knows_its_float_model_and_can_be_edited_again(
     assert again.pairing is not None and again.pairing.unpaired == ()
     made = provenance(again.apply([Off("head")]).proto)["edited"]
     assert made["base_digest"] == again.file.digest
-    assert made["earlier"]["base_digest"] == int8.file.digest
+    assert made["earlier"]["base_digest"] == int8.model.digest
     both = int8.apply([SetScale("stem.out", 0.3), Off("head")]).proto
     assert again.apply([Off("head")]).proto.graph == both.graph
 

@@ -19,7 +19,7 @@ from quantscope.run.onnx.compare.graph import ComparisonGraph, Detail, build_gra
 from quantscope.run.onnx.compare.session import FEWEST_IMAGES, ComparisonSession, _same_sums
 
 Array = np.ndarray[Any, Any]
-comparing = import_module("quantscope.run.compare.compare")
+comparing = import_module("quantscope.run.onnx.compare.pair")
 
 IMAGES = load_sample().take(FEWEST_IMAGES)
 x86_only = pytest.mark.skipif(

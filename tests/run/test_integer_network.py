@@ -27,7 +27,7 @@ def test_integers_alone_give_the_stated_scores(
 ) -> None:
     path = quantized(activations=activations, format=format, per_channel=True)
     network = read_onnx(path)
-    scores = integer_network(network).run(PIXELS)
+    scores = integer_network(path).run(PIXELS)
     stated = evaluate(path, SAMPLE, execution="reference").scores
     step = float(network.tensor("head.out").params.scale)
     assert np.abs(scores - stated).max() <= 1.5 * step
@@ -37,7 +37,7 @@ def test_integers_alone_give_the_stated_scores(
 def test_without_saturation_the_kernels_are_the_integers(quantized: Callable[..., Path]) -> None:
     path = quantized(activations="int8")
     shipped = evaluate(path, SAMPLE, execution="runtime", int8_kernels=True).scores
-    network = integer_network(read_onnx(path))
+    network = integer_network(path)
     np.testing.assert_array_equal(network.run(PIXELS, "kernel"), shipped)
     np.testing.assert_array_equal(network.run(PIXELS, "avx2"), shipped)
 
@@ -70,7 +70,7 @@ def test_moving_layers_move_the_integers_that_execution_moves(tmp_path: Path) ->
     path = moving(tmp_path)
     images = np.random.default_rng(3).normal(0, 3, (5, 3, 8, 6)).astype(np.float32)
     stated = capture(path, images_of(images), ["a", "g"])
-    scores = integer_network(read_onnx(path)).run(images)
+    scores = integer_network(path).run(images)
     assert scores.shape == (5, 5)
     np.testing.assert_allclose(scores, stated.outputs["y"], rtol=1e-5, atol=1e-6)
     assert len(np.unique(scores)) > 15
@@ -78,7 +78,7 @@ def test_moving_layers_move_the_integers_that_execution_moves(tmp_path: Path) ->
 
 def test_nothing_is_kept_longer_than_it_is_read(quantized: Callable[..., Path]) -> None:
     seen: list[int] = []
-    network = integer_network(read_onnx(quantized(activations="uint8")))
+    network = integer_network(quantized(activations="uint8"))
     last = network._last_use()
     assert last["input"] == 0 and last["stem.out"] == 3
     network.run(PIXELS[:1], observe=lambda *seen_here: seen.append(seen_here[2].size))
@@ -89,19 +89,19 @@ def test_what_is_not_integers_is_named_before_anything_runs(
     tmp_path: Path, quantized: Callable[..., Path]
 ) -> None:
     with pytest.raises(BadModelError, match=r"resnet8\.onnx is a float model"):
-        integer_network(read_onnx(bundled_models()["resnet8"]))
+        integer_network(bundled_models()["resnet8"])
     path = quantized(activations="uint8", overrides=(LayerOverride("head", left_float=True),))
     with pytest.raises(BadModelError, match=r"head of .* reads .*, which is not quantized"):
-        integer_network(read_onnx(path))
+        integer_network(path)
     graph = TinyQdq((3, 4, 5))
     s = graph.node("Sigmoid", [graph.quantize("x", 0.1, 3)], "s")
     with pytest.raises(BadModelError, match=r"s of tiny.onnx is a Sigmoid, which is not computed"):
-        integer_network(read_onnx(graph.save(tmp_path, graph.quantize(s, 0.1, 0))))
+        integer_network(graph.save(tmp_path, graph.quantize(s, 0.1, 0)))
     graph = TinyQdq((3, 4, 5))
     x = graph.quantize("x", 0.1, 3)
     p = graph.node("GlobalAveragePool", [x], "p")
     with pytest.raises(BadModelError, match=r"p of tiny\.onnx writes real numbers"):
-        integer_network(read_onnx(graph.save(tmp_path, p)))
+        integer_network(graph.save(tmp_path, p))
 
 
 def test_a_16_bit_model_has_exact_integers_too(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_16_bit_model_has_exact_integers_too(tmp_path: Path) -> None:
     path = graph.save(tmp_path, graph.quantize("y", 0.0005, 30000, np.uint16))
     images = rng.normal(0, 2, (2, 3, 4, 5)).astype(np.float32)
     stated = capture(path, images_of(images), ["y"]).outputs["y_dq"]
-    scores = integer_network(read_onnx(path)).run(images)
+    scores = integer_network(path).run(images)
     # float32 sums of 16-bit products are rounded themselves: more than ties can differ.
     assert np.abs(scores - stated).max() <= 0.0005 * 1.5
 
@@ -128,6 +128,6 @@ def test_a_transposed_constant_is_met_as_it_is_read(tmp_path: Path) -> None:
     assert {n.op_type for n in onnx.load(path).graph.node} >= {"Transpose", "MatMul"}
     images = np.random.default_rng(5).normal(0, 2, (2, 3, 4, 5)).astype(np.float32)
     stated = capture(path, images_of(images), ["y"]).outputs["y_dq"]
-    scores = integer_network(read_onnx(path)).run(images)
+    scores = integer_network(path).run(images)
     assert scores.shape == (2, 3, 4, 7)
     assert (scores == stated).mean() > 0.99

@@ -231,10 +231,10 @@ def test_a_trace_is_json_and_text(conv_trace: Trace) -> None:
     result = json.loads(json.dumps(conv_trace.to_dict(), allow_nan=False))
     assert result["integer"] == conv_trace.integer
     assert len(result["terms"]) == 144 and result["multipliers"][0]["mantissa"] > 2**30
-    text = conv_trace.text(terms=5)
+    text = trace_text(conv_trace, terms=5)
     assert "the 5 largest of 144 terms" in text
     assert f"accumulator{' ' * 41} = {conv_trace.accumulator}" in text
-    assert conv_trace.text(terms=None).count(" padding ") == 48
+    assert trace_text(conv_trace, terms=None).count(" padding ") == 48
     assert "reference execution" in text and "runtime execution" in text
 
 
@@ -330,10 +330,10 @@ def test_models_that_cannot_be_traced_get_one_line(quantized: Callable[..., Path
     ],
 )
 def test_pytorch_files_are_told_how_to_become_onnx(
-    reader: str, read: Callable[..., object], suffix: str, tmp_path: Path
+    reader: str, read: Callable[..., object], suffix: str, resnet8_program: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / f"m{suffix}"
-    path.write_bytes(b"PK")
+    path.write_bytes(resnet8_program.read_bytes())
     with pytest.raises(BadModelError) as error:
         read(path, load_sample().take(1))
     source = path if suffix == ".safetensors" else "FLOAT.safetensors"

@@ -403,7 +403,8 @@ def test_quick_answers_start_from_what_fits_the_playgrounds_limit(
     name: str, execution: Execution, int8_kernels: bool | None
 ) -> None:
     """128 MB for 256 images, and what an edit needs besides."""
-    sizes = opened(name, execution, int8_kernels=int8_kernels).suffix_runner().kept_bytes_an_image
+    runner: Any = opened(name, execution, int8_kernels=int8_kernels).runner()
+    sizes = runner.suffix.kept_bytes_an_image
     spare = 4 * 65_536
     assert (sum(sizes.values()) + spare) * 256 < 128 << 20
 

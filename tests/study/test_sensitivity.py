@@ -39,6 +39,10 @@ def pictures(count: int) -> ImageSet:
 PICTURES = pictures(41)
 
 
+def with_images(images: np.ndarray) -> ImageSet:
+    return replace(PICTURES, arrays={"images": images})
+
+
 def random(*shape: int) -> np.ndarray[Any, Any]:
     return RNG.normal(0, 1 / np.sqrt(max(1, int(np.prod(shape[1:])))), shape).astype(np.float32)
 
@@ -196,7 +200,7 @@ def test_an_input_alone_is_the_float_model_on_rounded_images(
     params = {t.name: numpy_helper.to_array(t) for t in onnx.load(net).graph.initializer}
     scale, zero = params["x_scale"], params["x_zero_point"].astype(np.float32)
     steps = np.clip(np.rint(PICTURES.images / scale) + zero, -128, 127)
-    rounded = replace(PICTURES, images=((steps - zero) * scale).astype(np.float32))
+    rounded = with_images(((steps - zero) * scale).astype(np.float32))
     f, q = (evaluate(float_net, i, execution="reference").scores for i in (PICTURES, rounded))
     row = next(row for row in both.rows if (row.layer, row.mode) == ("x", "enable"))
     sqnr = 20 * np.log10(np.linalg.norm(f) / np.linalg.norm(f - q))
@@ -279,7 +283,7 @@ def test_images_without_finite_float_scores_are_left_out_of_the_ranking(
 ) -> None:
     images = PICTURES.images.copy()
     images[3, 0, 2, 2] = np.nan
-    with_nan = replace(PICTURES, images=images)
+    with_nan = with_images(images)
     result = sensitivity(net, with_nan, float_model=float_net)
     others = [place for place in range(len(PICTURES)) if place != 3]
     without = sensitivity(net, PICTURES.select(others), float_model=float_net)
@@ -332,9 +336,7 @@ def test_what_cannot_be_switched_is_said(net: Path, float_net: Path, tmp_path: P
     path = tmp_path / "takes_int8.onnx"
     onnx.save(model, path)
     integers = np.clip(np.rint(PICTURES.images * 30), -128, 127).astype(np.int8)
-    result = sensitivity(
-        path, replace(PICTURES, images=integers), float_model=float_net, mode="both"
-    )
+    result = sensitivity(path, with_images(integers), float_model=float_net, mode="both")
     (missing,) = result.not_switched
     assert missing.layer == "x" and "comes into the model as int8" in missing.reason
     assert "x" not in {row.layer for row in result.rows}
@@ -400,9 +402,7 @@ def test_models_that_do_not_fit_get_one_line(net: Path, float_net: Path, tmp_pat
 def test_images_that_do_not_fit_get_one_line_before_the_long_work(
     net: Path, float_net: Path
 ) -> None:
-    assert "holds no images" in refusal(
-        BadDataError, net, replace(PICTURES, images=PICTURES.images[:0], labels=PICTURES.labels[:0])
-    )
+    assert "holds no images" in refusal(BadDataError, net, PICTURES._rows(slice(0)))
     labels = replace(PICTURES, labels=PICTURES.labels + 7)
     assert "has labels" in refusal(BadDataError, net, labels, float_model=float_net)
     text = refusal(BadModelError, net, SAMPLE, float_model=float_net)

@@ -101,14 +101,14 @@ def execute() -> Executed:
     sample = load_sample().take(IMAGES)
     files = bundled_models()
     network, other = read_onnx(files["resnet8-int8"]), read_onnx(files["resnet8-uint8"])
-    uint8_integers = integer_network(other)
+    uint8_integers = integer_network(files["resnet8-uint8"])
     unsaturated = uint8_integers.run(sample.images.astype(np.float32), "kernel")
     return Executed(
         network=network,
         uint8_network=other,
         images=sample.images,
         labels=sample.labels,
-        steps=_steps(integer_network(network), sample.images, saturating=False),
+        steps=_steps(integer_network(files["resnet8-int8"]), sample.images, saturating=False),
         saturated=_steps(uint8_integers, sample.images, saturating=True),
         unsaturated_classes=unsaturated.argmax(axis=1),
     )
