@@ -10,7 +10,7 @@ import pytest
 from quantscope.model import bundled_models
 
 BROKEN = """
-import quantscope.model.reader as reader, {imports}
+import quantscope.model as reader, {imports}
 def broken(model):
     {what}
 reader.read_network = broken

@@ -63,7 +63,7 @@ def test_an_edited_model_knows_its_float_model_and_can_be_edited_again(
     assert again.float_path == bundled_models()["resnet8"]
     assert again.pairing is not None and again.pairing.unpaired == ()
     made = provenance(again.apply([Off("head")]).proto)["edited"]
-    assert made["base_digest"] == again.file.digest
+    assert made["base_digest"] == again.model.digest
     assert made["earlier"]["base_digest"] == int8.model.digest
     both = int8.apply([SetScale("stem.out", 0.3), Off("head")]).proto
     assert again.apply([Off("head")]).proto.graph == both.graph

@@ -142,7 +142,7 @@ def load_modules(kind: str) -> None:
 
 
 _MODULES = (
-    "cli", "data", "edit", "model.reader", "model.torch_reader", "quantize", "report",
+    "cli", "data", "edit", "model", "model.torch", "model.torchscript", "quantize", "report",
     "report.compare.html", "run", "run.capture.file", "study", "study.ptq_study",
     "study.sensitivity", "zoo", "zoo.keras", "run.torch.runnable", "report.study.report",
 )  # fmt: skip

@@ -9,7 +9,7 @@ from onnx import helper
 from tiny_onnx import constant, conv_relu, model, saved, value
 
 from quantscope.errors import BadModelError
-from quantscope.model import load_onnx, read_onnx
+from quantscope.model import load_onnx, open_model
 from quantscope.quantize import PtqConfig, quantize_onnx
 from quantscope.run.onnx.sessions import open_session
 
@@ -49,10 +49,10 @@ def looped(turns: int | None, *, ends: bool = False) -> onnx.ModelProto:
 
 
 def refusal(proto: onnx.ModelProto, folder: Path) -> str:
-    file = load_onnx(saved(proto, folder))
-    read_onnx(file)
+    opened = open_model(saved(proto, folder)).as_onnx("the test")
+    assert opened.network.layers
     texts = set()
-    for run in (file.load_proto, lambda: open_session(file, "runtime")):
+    for run in (opened.file.load_proto, lambda: open_session(opened, "runtime")):
         with pytest.raises(BadModelError) as caught:
             run()
         texts.add(str(caught.value))
@@ -69,8 +69,8 @@ def test_a_value_that_fits_no_memory_is_not_computed(tmp_path: Path, by: int, si
 
 
 def test_a_large_value_that_fits_is_computed(tmp_path: Path) -> None:
-    file = load_onnx(saved(padded(1000), tmp_path))
-    session = open_session(file, "runtime")
+    opened = open_model(saved(padded(1000), tmp_path)).as_onnx("the test")
+    session = open_session(opened, "runtime")
     (found,) = session.run(None, {"x": np.ones((1, 1, 1, 1), np.float32)})
     assert found.shape == (1, 1, 1000, 1000)
 

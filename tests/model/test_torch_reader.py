@@ -219,7 +219,7 @@ def test_a_float_program_says_that_it_is_float(tmp_path: Path) -> None:
 
 def test_reading_loads_no_torch(by_hand: Path) -> None:
     code = (
-        "import sys; from quantscope.model.reader import read_network; "
+        "import sys; from quantscope.model import read_network; "
         f"read_network({str(by_hand)!r}).layers[0].weight.integers(); print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

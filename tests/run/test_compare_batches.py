@@ -150,7 +150,7 @@ def test_rounding_is_what_the_other_sources_leave(net: Residual, tmp_path: Path)
     shares = {"inherited": 0.5, "weights": -0.2, "clipping": 0.3, "kernel": 0.15}
     rows = dict.fromkeys(FULL, 0.0) | {"signal": 8.0, "error": 2.0, "local_error": 1.0}
     rows |= {name: 2 * share for name, share in shares.items()}
-    probe = Probe(pairs["conv.out"], tensor, "", None, tuple(rows), ("x",), None)
+    probe = Probe(pairs["conv.out"], tensor, tuple(rows), ("x",), None)
     accumulator = Accumulator(probe)
     accumulator.add(np.array([list(rows.values())], np.float32), 10, 1, 1)
     sources = accumulator.finish().sources

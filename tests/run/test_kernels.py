@@ -59,7 +59,7 @@ def test_a_wrong_bias_scale_is_named_as_the_reason(quantized: Callable[..., Path
     bias = next(node for node in model.graph.node if node.output[0] == head.input[2])
     scale = next(t for t in model.graph.initializer if t.name == bias.input[1])
     scale.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(scale) * 2, scale.name))
-    layer = next(x for x in kernel_map(model).layers if x.name == "stack2.conv1")
+    layer = next(x for x in map_kernels(model).layers if x.name == "stack2.conv1")
     assert layer.kernel == "float"
     assert layer.why == (
         "the scale of its bias is not the product of its input's and weights' scales"
@@ -80,7 +80,7 @@ def test_nameless_nodes_can_be_followed(quantized: Callable[..., Path]) -> None:
     for node in model.graph.node:
         node.name = ""
     before = model.SerializeToString(deterministic=True)
-    assert kernel_map(model).integer_layers == 14
+    assert map_kernels(model).integer_layers == 14
     assert model.SerializeToString(deterministic=True) == before
 
 

@@ -403,7 +403,7 @@ def test_images_that_do_not_fit_get_one_line_before_the_long_work(
     net: Path, float_net: Path
 ) -> None:
     assert "holds no images" in refusal(BadDataError, net, PICTURES._rows(slice(0)))
-    labels = replace(PICTURES, labels=PICTURES.labels + 7)
+    labels = replace(PICTURES, targets=PICTURES.labels + 7)
     assert "has labels" in refusal(BadDataError, net, labels, float_model=float_net)
     text = refusal(BadModelError, net, SAMPLE, float_model=float_net)
     assert "takes input" in text

@@ -181,6 +181,8 @@ class ProgramRunnable(TorchRunnable):
         self, program: ProgramModel, *, stands_for: Model | None = None, threads: int = 0
     ) -> None:
         self.threads = threads
+        # First, for it says how to install PyTorch where that is missing.
+        self._loaded: ExportedProgram = load_program(program.file)
         self.program, self.model, self.execution = program, stands_for or program, "reference"
         graph = program.graph
         port = _image_port(program)
@@ -195,7 +197,6 @@ class ProgramRunnable(TorchRunnable):
             **_here(),
             "saved with torch": str(program.file.program["torch_version"]),
         }
-        self._loaded: ExportedProgram = load_program(program.file)
         self.nodes: tuple[Node, ...] = tuple(
             node for node in self._loaded.graph.nodes if node.op == "call_function"
         )
