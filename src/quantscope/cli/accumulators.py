@@ -6,21 +6,20 @@ import typer
 from rich.table import Table
 
 from quantscope.cli.console import console, emit_json, progress_bar
+from quantscope.cli.options import Data, Int8Kernels, Json, QuantizedOnnx, load_images
 from quantscope.cli.outputs import careful
 from quantscope.plain_text import many
 
 if TYPE_CHECKING:
     from quantscope.run import Accumulators, LayerAccumulator, SaturationPrediction
 
-DEFAULT_IMAGES = 100
+_IMAGES = 100
 
 
 @careful
 def command(
-    model: Annotated[str, typer.Argument(help="A quantized ONNX file, or a bundled model.")],
-    data: Annotated[
-        str, typer.Option(help="sample (1,000 bundled test images), full (10,000), or FILE.npz.")
-    ] = "sample",
+    model: QuantizedOnnx,
+    data: Data = "sample",
     images: Annotated[
         int | None, typer.Option(help="How many images to measure over; 100 unless given.")
     ] = None,
@@ -31,24 +30,16 @@ def command(
             help="Also run the network with modelled x86 kernels that saturate 16-bit sums.",
         ),
     ] = False,
-    int8_kernels: Annotated[
-        bool | None,
-        typer.Option(
-            "--int8-kernels/--no-int8-kernels",
-            help="Set onnxruntime's session.qdqisint8allowed; left out, the platform decides.",
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    int8_kernels: Int8Kernels = None,
+    as_json: Json = False,
 ) -> None:
     """Bits that each layer's accumulator needs: at worst, and as measured over images.
 
     Example: quantscope accumulators resnet8-uint8 --images 100 --predict-saturation
     """
-    from quantscope.data import load
     from quantscope.run import accumulators, predict_saturation
 
-    chosen = load(data, first=DEFAULT_IMAGES if images is None else images)
-    chosen = chosen.take(min(DEFAULT_IMAGES, len(chosen)) if images is None else images)
+    chosen = load_images(data, images, unless_given=_IMAGES)
     with progress_bar() as progress:
         found = accumulators(model, chosen, progress=progress)
         prediction = None

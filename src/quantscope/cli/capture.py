@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from quantscope.cli.console import emit_json, progress_bar, show, terminal_width
+from quantscope.cli.options import Batch, Data, Int8Kernels, Json
 from quantscope.cli.outputs import Writes, careful
 from quantscope.errors import BadConfigError
 
@@ -40,9 +41,7 @@ def command(
             "0 alone."
         ),
     ] = None,
-    data: Annotated[
-        str, typer.Option(help="sample (1,000 bundled test images), full (10,000), or FILE.npz.")
-    ] = "sample",
+    data: Data = "sample",
     execution: Annotated[
         Literal["reference", "runtime"] | None,
         typer.Option(
@@ -50,15 +49,9 @@ def command(
             "kernels that ship, where looking does not change them."
         ),
     ] = None,
-    int8_kernels: Annotated[
-        bool | None,
-        typer.Option(
-            "--int8-kernels/--no-int8-kernels",
-            help="Set onnxruntime's session.qdqisint8allowed; left out, the platform decides.",
-        ),
-    ] = None,
-    batch: Annotated[int | None, typer.Option(help="Images executed at once.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    int8_kernels: Int8Kernels = None,
+    batch: Batch = None,
+    as_json: Json = False,
 ) -> None:
     """Keep the values of chosen tensors for chosen images, as integers and as real numbers.
 

@@ -7,6 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from quantscope.cli.console import console, emit_json, progress_bar, show, terminal_width
+from quantscope.cli.options import (
+    THOUSAND,
+    Batch,
+    DataOfThousand,
+    FloatModelOrProgram,
+    ImagesOfThousand,
+    Int8Kernels,
+    Json,
+    QuantizedModel,
+    load_images,
+    stated_or_shipped,
+)
 from quantscope.cli.outputs import Writes, careful
 from quantscope.plain_text import many
 
@@ -15,51 +27,19 @@ if TYPE_CHECKING:
     from quantscope.run.compare.results import Comparison, TensorComparison
     from quantscope.run.compare.side_by_side import SideBySide
 
-_IMAGES = 1000
-
 
 @careful
 def command(
-    model: Annotated[
-        str,
-        typer.Argument(help="A quantized ONNX file or PT2E program (.pt2), or a bundled model."),
-    ],
-    float_model: Annotated[
-        str | None,
-        typer.Option(
-            "--float",
-            help="The float model, for a program a .pt2 or .safetensors file; models that say what "
-            "they were made from need none.",
-        ),
-    ] = None,
-    images: Annotated[
-        int | None,
-        typer.Option(
-            help="Only the first N images; not given, the first 1,000 or all if there are fewer."
-        ),
-    ] = None,
-    data: Annotated[
-        str,
-        typer.Option(
-            help="sample (1,000 bundled test images), full (10,000, of which 1,000 are used unless "
-            "--images says more), or FILE.npz."
-        ),
-    ] = "sample",
+    model: QuantizedModel,
+    float_model: FloatModelOrProgram = None,
+    images: ImagesOfThousand = None,
+    data: DataOfThousand = "sample",
     execution: Annotated[
         Literal["reference", "runtime"],
-        typer.Option(
-            help="reference: the arithmetic that the file states. runtime: the fused kernels that "
-            "ship, as far as they can be looked into without changing them."
-        ),
+        stated_or_shipped(", as far as they can be looked into without changing them."),
     ] = "reference",
-    int8_kernels: Annotated[
-        bool | None,
-        typer.Option(
-            "--int8-kernels/--no-int8-kernels",
-            help="Set onnxruntime's session.qdqisint8allowed; left out, the platform decides.",
-        ),
-    ] = None,
-    batch: Annotated[int | None, typer.Option(help="Images executed at once.")] = None,
+    int8_kernels: Int8Kernels = None,
+    batch: Batch = None,
     other: Annotated[
         str | None,
         typer.Option("--with", help="A second quantized model, to stand beside the first."),
@@ -76,13 +56,12 @@ def command(
         typer.Option(help="Also write a page with figures, that works offline."),
         Writes(".html", ".htm"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show where a quantized network's error is born and where it is only inherited.
 
     Example: quantscope compare resnet8-int8 --images 200
     """
-    from quantscope.data import load
     from quantscope.errors import BadConfigError
     from quantscope.files import write_whole
     from quantscope.report.compare.side_by_side_text import side_by_side_lines
@@ -91,8 +70,7 @@ def command(
 
     if other_float is not None and other is None:
         raise BadConfigError("--with-float is the float model of --with; give that too")
-    chosen = load(data, first=_IMAGES if images is None else images)
-    chosen = chosen.take(min(_IMAGES, len(chosen)) if images is None else images)
+    chosen = load_images(data, images, unless_given=THOUSAND)
     settings: dict[str, Any] = {
         "execution": execution,
         "int8_kernels": int8_kernels,

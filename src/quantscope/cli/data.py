@@ -7,13 +7,12 @@ import typer
 from rich.table import Table
 
 from quantscope.cli.console import console, emit_json, progress_bar
+from quantscope.cli.options import Json
 
 if TYPE_CHECKING:
     from quantscope.data import DataInfo, ImageSet
 
 app = typer.Typer(help="CIFAR-10: what is there, and getting the full set.", no_args_is_help=True)
-
-_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 @app.command()
@@ -27,7 +26,7 @@ def fetch(
             "tarball; without it the set is downloaded.",
         ),
     ] = None,
-    as_json: _Json = False,
+    as_json: Json = False,
 ) -> None:
     """Get the full CIFAR-10 (60,000 images, 190 MB) into the user's cache.
 
@@ -53,7 +52,7 @@ def info(
         typer.Option(help="Also show the class distribution of a calibration set of this size."),
     ] = None,
     seed: Annotated[int, typer.Option(help="The calibration set's seed.")] = 0,
-    as_json: _Json = False,
+    as_json: Json = False,
 ) -> None:
     """Show which images are there, and how a calibration set is made up.
 

@@ -6,6 +6,7 @@ import typer
 from rich.table import Table
 
 from quantscope.cli.console import console, emit_json, progress_bar
+from quantscope.cli.options import Batch, Data, Images, Int8Kernels, Json, load_images
 from quantscope.cli.outputs import careful
 from quantscope.plain_text import many
 from quantscope.progress import Progress
@@ -20,10 +21,8 @@ def command(
     model: Annotated[
         str, typer.Argument(help="A model file, or resnet8, resnet8-int8, -uint8, -torch.")
     ],
-    data: Annotated[
-        str, typer.Option(help="sample (1,000 bundled test images), full (10,000), or FILE.npz.")
-    ] = "sample",
-    images: Annotated[int | None, typer.Option(help="Only the first N images.")] = None,
+    data: Data = "sample",
+    images: Images = None,
     execution: Annotated[
         Literal["runtime", "reference", "both"] | None,
         typer.Option(
@@ -34,26 +33,17 @@ def command(
     against: Annotated[
         str | None, typer.Option(help="A second model, say the float one, compared by image.")
     ] = None,
-    int8_kernels: Annotated[
-        bool | None,
-        typer.Option(
-            "--int8-kernels/--no-int8-kernels",
-            help="Set onnxruntime's session.qdqisint8allowed; left out, the platform decides.",
-        ),
-    ] = None,
-    batch: Annotated[int | None, typer.Option(help="Images executed at once.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    int8_kernels: Int8Kernels = None,
+    batch: Batch = None,
+    as_json: Json = False,
 ) -> None:
     """Measure a classifier: accuracy, loss, per class, confusion.
 
     Example: quantscope evaluate resnet8 --data full --execution reference
     """
-    from quantscope.data import load
     from quantscope.run import evaluate, kernel_gap, paired
 
-    chosen = load(data, first=images)
-    if images is not None:
-        chosen = chosen.take(images)
+    chosen = load_images(data, images)
     with progress_bar() as progress:
         gap: KernelGap | None = None
         if execution == "both":

@@ -11,6 +11,7 @@ from rich.tree import Tree
 
 from quantscope.cli.console import console, emit_json
 from quantscope.cli.models import open_network, open_raw_nodes
+from quantscope.cli.options import AnyModel, Json, Raw
 from quantscope.cli.outputs import careful
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 @careful
 def command(
-    model: Annotated[str, typer.Argument(help="A model file, or a bundled one: resnet8.")],
+    model: AnyModel,
     layer: Annotated[
         str | None, typer.Option(help="One layer in full: every channel, weights as integers.")
     ] = None,
@@ -32,10 +33,8 @@ def command(
     residuals: Annotated[
         bool, typer.Option("--residuals", help="Where branches meet: scales, bits lost.")
     ] = False,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Every node as the file has it (ONNX).")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    raw: Raw = False,
+    as_json: Json = False,
 ) -> None:
     """Show a network: its layers, their cost, every quantized tensor with its parameters.
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from quantscope.cli.console import console, emit_json, messages, progress_bar
+from quantscope.cli.options import CalibrationData, Json
 from quantscope.cli.outputs import Writes, careful
 
 if TYPE_CHECKING:
@@ -66,10 +67,7 @@ def command(
     ] = None,
     calibration_images: Annotated[int, typer.Option(help="How many images calibrate.")] = 256,
     calibration_seed: Annotated[int, typer.Option(help="Which images calibrate.")] = 0,
-    calibration_data: Annotated[
-        str | None,
-        typer.Option(help="A .npz file of images; default: CIFAR-10 training images."),
-    ] = None,
+    calibration_data: CalibrationData = None,
     per_channel: Annotated[
         bool, typer.Option("--per-channel/--per-tensor", help="One scale for each output channel.")
     ] = True,
@@ -90,7 +88,7 @@ def command(
         typer.Option("--onnx", help="With torch: also write it as ONNX QDQ."),
         Writes(".onnx"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Quantize a float model after training, calibrated on images.
 

@@ -7,6 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from quantscope.cli.console import emit_json, messages, progress_bar, show, terminal_width
+from quantscope.cli.options import (
+    THOUSAND,
+    Batch,
+    DataOfThousand,
+    FloatModel,
+    ImagesOfThousand,
+    Int8Kernels,
+    Json,
+    QuantizedOnnx,
+    load_images,
+    stated_or_shipped,
+)
 from quantscope.cli.outputs import Writes, careful
 from quantscope.plain_text import many
 
@@ -19,17 +31,13 @@ if TYPE_CHECKING:
         SensitivityRow,
     )
 
-_IMAGES = 1000
 _BAR = 16
 
 
 @careful
 def command(
-    model: Annotated[str, typer.Argument(help="A quantized ONNX file, or a bundled model.")],
-    float_model: Annotated[
-        str | None,
-        typer.Option("--float", help="The float model; bundled quantized models know theirs."),
-    ] = None,
+    model: QuantizedOnnx,
+    float_model: FloatModel = None,
     mode: Annotated[
         Literal["disable", "enable", "both"],
         typer.Option(
@@ -37,40 +45,19 @@ def command(
             "enable: on alone in the float one."
         ),
     ] = "disable",
-    images: Annotated[
-        int | None,
-        typer.Option(
-            help="Only the first N images; not given, the first 1,000 or all if there are fewer."
-        ),
-    ] = None,
-    data: Annotated[
-        str,
-        typer.Option(
-            help="sample (1,000 bundled test images), full (10,000, of which 1,000 are used unless "
-            "--images says more), or FILE.npz."
-        ),
-    ] = "sample",
+    images: ImagesOfThousand = None,
+    data: DataOfThousand = "sample",
     execution: Annotated[
-        Literal["reference", "runtime"],
-        typer.Option(
-            help="reference: the arithmetic that the file states. runtime: the fused kernels that "
-            "ship (with --mode disable)."
-        ),
+        Literal["reference", "runtime"], stated_or_shipped(" (with --mode disable).")
     ] = "reference",
-    int8_kernels: Annotated[
-        bool | None,
-        typer.Option(
-            "--int8-kernels/--no-int8-kernels",
-            help="Set onnxruntime's session.qdqisint8allowed; left out, the platform decides.",
-        ),
-    ] = None,
-    batch: Annotated[int | None, typer.Option(help="Images executed at once.")] = None,
+    int8_kernels: Int8Kernels = None,
+    batch: Batch = None,
     figure: Annotated[
         Path | None,
         typer.Option(help="Also draw the ranking, as FILE.png or FILE.svg."),
         Writes(".png", ".svg"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Rank the layers by what their quantization costs the whole network.
 
@@ -78,11 +65,9 @@ def command(
 
     Example: quantscope sensitivity resnet8-int8 --images 200
     """
-    from quantscope.data import load
     from quantscope.study.sensitivity.sensitivity import sensitivity
 
-    chosen = load(data, first=_IMAGES if images is None else images)
-    chosen = chosen.take(min(_IMAGES, len(chosen)) if images is None else images)
+    chosen = load_images(data, images, unless_given=THOUSAND)
     with progress_bar() as progress:
         result = sensitivity(
             model,

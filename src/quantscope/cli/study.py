@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from quantscope.cli.console import console, emit_json, messages, progress_bar
+from quantscope.cli.options import CalibrationData, Data, Images, Json
 from quantscope.cli.outputs import careful
 from quantscope.errors import BadConfigError
 from quantscope.plain_text import many
@@ -32,14 +33,9 @@ def command(
         str | None,
         typer.Option(help="The same weights as .safetensors, for configurations of torch."),
     ] = None,
-    data: Annotated[
-        str, typer.Option(help="sample (1,000 bundled test images), full (10,000), or FILE.npz.")
-    ] = "sample",
-    images: Annotated[int | None, typer.Option(help="Only the first N images.")] = None,
-    calibration_data: Annotated[
-        str | None,
-        typer.Option(help="FILE.npz to calibrate with, instead of CIFAR-10's training images."),
-    ] = None,
+    data: Data = "sample",
+    images: Images = None,
+    calibration_data: CalibrationData = None,
     workers: Annotated[
         int | None, typer.Option(help="Worker processes; one a core if not given.")
     ] = None,
@@ -50,7 +46,7 @@ def command(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Run configurations again that failed.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
     r"""Measure many quantizations of a model: rows, tables and a report in a folder.
 
