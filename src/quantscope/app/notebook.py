@@ -8,10 +8,10 @@ import marimo as mo
 
 from quantscope.model import Network
 from quantscope.report import draw_network, render
-from quantscope.report.table import Fact, TextTable
+from quantscope.report.table import Fact, Table
 
 
-def table(found: TextTable) -> mo.ui.table:
+def table(found: Table) -> mo.ui.table:
     """Sortable and searchable, all rows on one page."""
     headings = [column.heading or " " for column in found.columns]
     rows = [dict(zip(headings, row, strict=True)) for row in found.rows]

@@ -13,7 +13,7 @@ from quantscope.cli.outputs import Writes, careful
 from quantscope.errors import BadConfigError
 
 if TYPE_CHECKING:
-    from quantscope.report.table import TextTable
+    from quantscope.report.table import Table
     from quantscope.run import Capture, CapturedTensor
 
 _MOST_IMAGES = 1_000_000
@@ -128,8 +128,8 @@ def _lines(
     yield f"Wrote {printable(str(output))}; read it with numpy.load"
 
 
-def _table(result: "Capture") -> "TextTable":
-    from quantscope.report.table import Column, TextTable
+def _table(result: "Capture") -> "Table":
+    from quantscope.report.table import Column, Table
 
     columns = (
         Column("tensor", kind="name"),
@@ -139,7 +139,7 @@ def _table(result: "Capture") -> "TextTable":
         Column("zero-point", right=True),
         Column("values", right=True),
     )
-    return TextTable("captured", columns, tuple(_row(t) for t in result.tensors.values()))
+    return Table("captured", columns, tuple(_row(t) for t in result.tensors.values()))
 
 
 def _row(tensor: "CapturedTensor") -> tuple[str, ...]:

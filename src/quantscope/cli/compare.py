@@ -23,7 +23,7 @@ from quantscope.cli.outputs import Writes, careful
 from quantscope.plain_text import many
 
 if TYPE_CHECKING:
-    from quantscope.report.table import TextTable
+    from quantscope.report.table import Table
     from quantscope.run.compare.results import Comparison, TensorComparison
     from quantscope.run.compare.side_by_side import SideBySide
 
@@ -150,8 +150,8 @@ def _agreement(result: "Comparison") -> str:
     )
 
 
-def _tables(result: "Comparison") -> Iterator[tuple[str, "TextTable"]]:
-    from quantscope.report.table import Column, TextTable
+def _tables(result: "Comparison") -> Iterator[tuple[str, "Table"]]:
+    from quantscope.report.table import Column, Table
     from quantscope.run.compare.reading import flagged
 
     marked = flagged(result)
@@ -167,7 +167,7 @@ def _tables(result: "Comparison") -> Iterator[tuple[str, "TextTable"]]:
             "activations along the network: SQNR in dB of the network up to here and of this "
             "quantizer alone (local), float values beyond its range (clipped), RMSE in steps, then "
             "the share of each source in the quantized network's error",
-            TextTable(
+            Table(
                 "activations",
                 tuple(columns),
                 tuple(_activation(t, t.name in marked, kernel=kernel) for t in result.activations),
@@ -179,7 +179,7 @@ def _tables(result: "Comparison") -> Iterator[tuple[str, "TextTable"]]:
         yield (
             "weights and biases: SQNR in dB and RMSE in steps of their rounding, float values "
             "beyond the range (clipped), channels of the lowest SQNR",
-            TextTable(
+            Table(
                 "weights and biases",
                 (
                     Column(""),

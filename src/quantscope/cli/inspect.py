@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from quantscope.model import Layer, Network, QuantTensor
     from quantscope.report.graph.module_tree import Branch
     from quantscope.report.raw_nodes import RawGraph
-    from quantscope.report.table import Fact, TextTable
+    from quantscope.report.table import Fact, Table
 
 
 @careful
@@ -132,7 +132,7 @@ def _show_facts(facts: "Iterable[Fact]") -> None:
         console.print(Text.assemble((label, "dim"), text))
 
 
-def _show_table(table: "TextTable") -> None:
+def _show_table(table: "Table") -> None:
     if not table.rows:
         return
     console.print(f"\n{table.title}", markup=False, style="bold")

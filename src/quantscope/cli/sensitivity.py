@@ -23,7 +23,7 @@ from quantscope.cli.outputs import Writes, careful
 from quantscope.plain_text import many
 
 if TYPE_CHECKING:
-    from quantscope.report.table import TextTable
+    from quantscope.report.table import Table
     from quantscope.study.sensitivity.results import (
         Base,
         RowMode,
@@ -114,9 +114,9 @@ def lines(result: "Sensitivity", width: int | None = None) -> Iterator[str]:
     yield from (printable(note) for note in result.notes)
 
 
-def _table(result: "Sensitivity", mode: "RowMode") -> "TextTable":
+def _table(result: "Sensitivity", mode: "RowMode") -> "Table":
     from quantscope.plain_text import printable
-    from quantscope.report.table import Column, TextTable
+    from quantscope.report.table import Column, Table
     from quantscope.report.wording import rounded
 
     rows = result.ranked(mode)
@@ -129,7 +129,7 @@ def _table(result: "Sensitivity", mode: "RowMode") -> "TextTable":
     }[mode]
     wins = mode == "disable"
     headings = ["accuracy", "interval", "gained", "lost", "SQNR", *(["wins"] if wins else [])]
-    return TextTable(
+    return Table(
         title,
         (
             Column("", right=True),
@@ -185,8 +185,8 @@ def _agreement(base: "Base", scores: str) -> str:
 
 def _draw(result: "Sensitivity", path: Path) -> None:
     from quantscope.files import write_whole
+    from quantscope.report.figures import png_bytes, svg_bytes
     from quantscope.report.figures.ranking import sensitivity_ranking
-    from quantscope.report.style import png_bytes, svg_bytes
 
     drawn = sensitivity_ranking(result)
     write_whole(path, png_bytes(drawn) if path.suffix.lower() == ".png" else svg_bytes(drawn))

@@ -17,12 +17,12 @@ from quantscope.report.network_text import (
     residual_table,
 )
 from quantscope.report.raw_nodes import read_raw_nodes
-from quantscope.report.table import TextTable
+from quantscope.report.table import Table
 
 __all__ = [
     "Drawing",
     "Overlay",
-    "TextTable",
+    "Table",
     "activation_table",
     "constant_table",
     "draw_network",

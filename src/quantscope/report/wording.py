@@ -17,6 +17,12 @@ def rounded(value: float, form: str) -> str:
     return format(0.0, form) if float(text.rstrip("%")) == 0 else text
 
 
+def signed(value: float, form: str = "+g") -> str:
+    """With its sign, a true minus, and a bare 0."""
+    text = format(value, form)
+    return "0" if float(text) == 0 else text.replace("-", "−")
+
+
 def number(value: float) -> str:
     """Four significant digits."""
     return f"{value:.4g}"

@@ -21,9 +21,9 @@ from quantscope.app.session import Session
 from quantscope.app.words import word
 from quantscope.edit import Change
 from quantscope.model import Layer, QuantTensor
+from quantscope.report.figures import DARK, LIGHT, SOURCE_NAMES, ThemeName
 from quantscope.report.layer_text import channel_table, layer_tensors
 from quantscope.report.network_text import batch_of, flow_text, range_text, spread_text
-from quantscope.report.style import DARK, LIGHT, SOURCE_NAMES, ThemeName
 from quantscope.report.wording import amount, attributes_text, shape_text, type_text
 from quantscope.run.compare.results import TensorComparison
 from quantscope.run.kernels import MOVING_OPS

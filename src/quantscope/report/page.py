@@ -1,21 +1,51 @@
-"""The page around a comparison: its looks in light and dark, and tables that sort."""
+"""The frame of every page that a command writes: one file that needs nothing else.
+
+A page gives its body, its style and at most one script. The frame gives the content policy, which
+holds even if a name in a model got past the escaping: nothing is loaded from anywhere, and no
+script runs but the page's own.
+"""
 
 import hashlib
 import re
 from base64 import b64encode
 
+from quantscope.report.html import text_html
 
-def page(title: str, body: str) -> str:
-    """`title` and `body` are HTML. Nothing is fetched, and no script but this one's runs."""
+
+def page(
+    title: str,
+    body: str,
+    *,
+    style: str,
+    script: str = "",
+    has_pictures: bool = True,
+    is_themed_by_system: bool = True,
+) -> str:
+    """Put `body`, which is HTML, under `title`, which is text.
+
+    `has_pictures` lets it show those that are inside of it. A page that is not themed by the
+    reader's system has a way of its own to be light or dark.
+    """
+    policy = ["default-src 'none'"]
+    if has_pictures:
+        policy.append("img-src data:")
+    policy.append("style-src 'unsafe-inline'")
+    if script:
+        policy.append(f"script-src 'sha256-{_digest(script)}'")
     parts = {
-        "HASH": b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode(),
-        "TITLE": title,
-        "STYLE": _STYLE,
+        "SCHEME": _SCHEME if is_themed_by_system else "",
+        "POLICY": "; ".join(policy),
+        "TITLE": text_html(title),
+        "STYLE": style,
         "BODY": body,
-        "SCRIPT": _SCRIPT,
+        "SCRIPT": f"<script>{script}</script>\n" if script else "",
     }
     # One pass: what stands in a name must not be taken for a place of the page.
-    return re.sub("@(HASH|TITLE|STYLE|BODY|SCRIPT)@", lambda place: parts[place[1]], _PAGE)
+    return re.sub(f"@({'|'.join(parts)})@", lambda place: parts[place[1]], _PAGE)
+
+
+def _digest(script: str) -> str:
+    return b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 _PAGE = """<!doctype html>
@@ -23,22 +53,21 @@ _PAGE = """<!doctype html>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:;
- style-src 'unsafe-inline'; script-src 'sha256-@HASH@'">
+@SCHEME@<meta http-equiv="Content-Security-Policy"
+ content="@POLICY@">
 <title>@TITLE@</title>
 <style>@STYLE@</style>
 </head>
 <body>
-<main>
 @BODY@
-</main>
-<script>@SCRIPT@</script>
-</body>
+@SCRIPT@</body>
 </html>
 """
 
-_STYLE = """
+_SCHEME = '<meta name="color-scheme" content="light dark">\n'
+
+# What pages of text share; each adds its own.
+STYLE = """
 :root { --ink: #1b1f24; --faint: #5b6470; --page: #ffffff; --line: #dfe3e8; --panel: #f6f7f9;
   --mark: #d55e00; --link: #0067a3; }
 @media (prefers-color-scheme: dark) {
@@ -46,43 +75,18 @@ _STYLE = """
     --mark: #f0813a; --link: #6bb8ea; }
 }
 * { box-sizing: border-box; }
-html { scroll-padding-top: 1rem; }
 body { margin: 0; background: var(--page); color: var(--ink);
   font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif; }
-main { max-width: 112rem; margin: 0 auto; padding: 2.25rem 2rem 4rem; }
-h1 { font-size: 1.75rem; line-height: 1.25; margin: 0 0 .35rem; overflow-wrap: anywhere; }
-h2 { font-size: 1.2rem; line-height: 1.3; margin: 2.75rem 0 .75rem; }
-h3 { font-size: 1rem; line-height: 1.3; margin: 1.5rem 0 -.75rem; overflow-wrap: anywhere; }
-p, ul { max-width: 80ch; margin: .5rem 0; }
 ul { padding-left: 1.2rem; }
 li { margin: .3rem 0; overflow-wrap: anywhere; }
-a { color: var(--link); text-decoration: none; } a:hover { text-decoration: underline; }
 .faint { color: var(--faint); font-size: .875rem; }
-nav { display: flex; flex-wrap: wrap; gap: .15rem 1.25rem; margin: .75rem 0 0;
-  font-size: .875rem; }
-.numbers { display: grid; gap: .75rem; margin: 1.5rem 0 0; padding: 0;
-  grid-template-columns: repeat(auto-fit, minmax(15rem, 1fr)); }
-.numbers div { background: var(--panel); border: 1px solid var(--line); border-radius: .5rem;
-  padding: .8rem 1rem; min-width: 0; }
-.numbers dt { color: var(--faint); font-size: .8125rem; overflow-wrap: anywhere; }
-.numbers dd { margin: 0; }
-.numbers .value { font-size: 1.5rem; line-height: 1.3; font-weight: 600;
-  font-variant-numeric: tabular-nums; }
-.numbers .more { color: var(--faint); font-size: .8125rem; font-variant-numeric: tabular-nums; }
-.reading { border-left: 3px solid var(--mark); padding-left: 1.1rem; list-style: none;
-  margin-left: 0; }
-.figures { display: grid; gap: 1.5rem; align-items: start;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 46rem), 1fr)); }
-figure { margin: 0; padding: 1rem 1.1rem .9rem; border: 1px solid var(--line);
-  border-radius: .5rem; min-width: 0; }
-figure img { display: block; width: 100%; height: auto; margin: 0; }
 .wide { overflow-x: auto; border: 1px solid var(--line); border-radius: .5rem; }
 table { border-collapse: collapse; width: 100%; font-size: .8125rem;
   font-variant-numeric: tabular-nums; }
 th, td { padding: .38rem .65rem; text-align: right; white-space: nowrap; }
-th small { display: block; font-weight: 400; font-size: .75rem; }
 th { color: var(--faint); font-weight: 600; border-bottom: 1px solid var(--line);
   vertical-align: bottom; }
+th small { display: block; font-weight: 400; font-size: .75rem; }
 th button { font: inherit; color: inherit; background: none; border: 0; padding: 0;
   cursor: pointer; text-align: inherit; }
 th button:hover { color: var(--ink); text-decoration: underline; }
@@ -91,25 +95,13 @@ th[aria-sort=ascending] button::after { content: "\\2191"; opacity: 1; }
 th[aria-sort=descending] button::after { content: "\\2193"; opacity: 1; }
 th[aria-sort=ascending], th[aria-sort=descending] { color: var(--ink); }
 th.text, td.text { text-align: left; }
-th:first-child, td:first-child { text-align: left; position: sticky; left: 0;
-  background: var(--page); }
-tbody tr:nth-child(even) td { background: var(--panel); }
-tbody tr:target td { background: color-mix(in srgb, var(--mark) 18%, var(--page)); }
-tr.flagged td:first-child { box-shadow: inset 3px 0 0 var(--mark); }
-td.text:not(:first-child) { color: var(--faint); }
-details { margin: 1.5rem 0 0; } summary { cursor: pointer; font-weight: 600; }
-details .figures { margin-top: 1rem; }
 dl.facts { display: grid; grid-template-columns: max-content 1fr; gap: .35rem 1.25rem; margin: 0; }
 dl.facts dt { color: var(--faint); font-size: .875rem; }
 dl.facts dd { margin: 0; font-size: .875rem; overflow-wrap: anywhere; }
-code { font: .8125rem/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
-:focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
-@media (max-width: 40rem) { main { padding: 1.25rem 1rem 3rem; } }
-@media print { main { padding: 0; max-width: none; } figure, tr { break-inside: avoid; }
-  nav { display: none; } th button::after { content: ""; } }
 """
 
-_SCRIPT = """
+# Each click on a heading gives the next order: the worst first, the other way, as it was.
+SORTING = """
 for (const table of document.querySelectorAll('table.sortable')) {
   const body = table.tBodies[0], original = [...body.rows], heads = [...table.tHead.rows[0].cells];
   const value = (row, column) => {
