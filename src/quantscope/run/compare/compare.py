@@ -60,12 +60,12 @@ def compare(
 
     `float_model` None works for bundled models and for those that say what they were made from.
     The float network runs as its file states it, up to the last bits of its sums
-    (`run/onnx/compare/session.py`); `execution` is the quantized one's. In runtime execution only those inner
-    tensors are shown that can be looked at without changing what runs, and the model's outputs
-    come from a session that is not looked into. `detail` "sqnr" gives each activation's SQNR and no
-    more, in a fraction of the time. `threads` 0 means all cores; each takes batches of its own. A
-    PyTorch program (.pt2) has only its reference execution; its float model is a program too, or
-    ResNet8's weights (.safetensors).
+    (`run/onnx/compare/session.py`); `execution` is the quantized one's. In runtime execution only
+    those inner tensors are shown that can be looked at without changing what runs, and the model's
+    outputs come from a session that is not looked into. `detail` "sqnr" gives each activation's
+    SQNR and no more, in a fraction of the time. `threads` 0 means all cores; each takes batches of
+    its own. A PyTorch program (.pt2) has only its reference execution; its float model is a program
+    too, or ResNet8's weights (.safetensors).
     """
     if len(images) == 0:
         raise BadDataError(f"{images.name} holds no images; give at least one")

@@ -1,6 +1,7 @@
 """The statistics of one paired activation for one batch, reduced where the data is.
 
-Each is a number for each image and channel, as in `run/onnx/compare/graph.py`; sums over images are float64.
+Each is a number for each image and channel, as in `run/onnx/compare/graph.py`; sums over images
+are float64.
 """
 
 from collections.abc import Mapping
