@@ -7,8 +7,7 @@ from importlib.resources import files
 import marimo as mo
 
 from quantscope.model import Network
-from quantscope.report import draw_network, render
-from quantscope.report.table import Fact, Table
+from quantscope.report import Fact, Table, draw_network, render
 
 
 def table(found: Table) -> mo.ui.table:

@@ -41,9 +41,7 @@ def command(
     """
     from quantscope.errors import BadConfigError
     from quantscope.files import write_whole
-    from quantscope.report.graph.network_graph import draw_network, draw_nodes
-    from quantscope.report.graph.overlay import make_overlay, read_overlay
-    from quantscope.report.graph.render import render
+    from quantscope.report.graph import draw_network, draw_nodes, make_overlay, read_overlay, render
 
     if raw and (overlay or metric):
         raise BadConfigError("--overlay and --metric colour layers; --raw draws nodes")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quantscope.cli.console import console, emit_json, messages, progress_bar
+from quantscope.cli.console import emit_json, messages, progress_bar, show
 from quantscope.cli.options import CalibrationData, Json
 from quantscope.cli.outputs import Writes, careful
 
@@ -177,17 +177,12 @@ def _check_suffix(output: Path, framework: str) -> None:
 
 
 def _show(result: "Quantized", agreement: "Agreement | None", *, as_json: bool) -> None:
+    from quantscope.report import quantization_view
+
     for warning in result.warnings:
         messages.print(f"quantscope: {warning}", markup=False)
     if as_json:
         compared = {"agreement": agreement.to_dict()} if agreement else {}
         emit_json(result.to_dict() | compared)
         return
-    also = f" and {result.onnx_path}" if result.onnx_path else ""
-    console.print(
-        f"Wrote {result.path}{also}: {result.config.label()}, {result.size_bytes / 1000:,.0f} kB",
-        markup=False,
-    )
-    if agreement:
-        console.print(agreement.text(), markup=False)
-    console.print(f"Measure it with: quantscope evaluate {result.path}", markup=False)
+    show(quantization_view(result, agreement))

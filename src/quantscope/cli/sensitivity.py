@@ -1,6 +1,5 @@
 """`quantscope sensitivity`"""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -20,18 +19,9 @@ from quantscope.cli.options import (
     stated_or_shipped,
 )
 from quantscope.cli.outputs import Writes, careful
-from quantscope.plain_text import many
 
 if TYPE_CHECKING:
-    from quantscope.report.table import Table
-    from quantscope.study.sensitivity.results import (
-        Base,
-        RowMode,
-        Sensitivity,
-        SensitivityRow,
-    )
-
-_BAR = 16
+    from quantscope.study.sensitivity.results import Sensitivity
 
 
 @careful
@@ -65,6 +55,7 @@ def command(
 
     Example: quantscope sensitivity resnet8-int8 --images 200
     """
+    from quantscope.report import sensitivity_lines
     from quantscope.study.sensitivity.sensitivity import sensitivity
 
     chosen = load_images(data, images, unless_given=THOUSAND)
@@ -85,108 +76,12 @@ def command(
     if as_json:
         emit_json(result.to_dict())
         return
-    show(lines(result, terminal_width()))
-
-
-def lines(result: "Sensitivity", width: int | None = None) -> Iterator[str]:
-    """The ranking as text."""
-    from quantscope.plain_text import printable
-
-    yield (
-        f"{result.model} against {result.float_model}, {result.execution} execution, "
-        f"{many(result.images, 'image')} of {result.data}"
-    )
-    bases = {"quantized": result.quantized, "with all of it off": result.all_off}
-    yield f"accuracy: float {result.float_accuracy:.2%}" + "".join(
-        f", {name} {base.accuracy:.2%} ({_agreement(base, result.scores)})"
-        for name, base in bases.items()
-        if base is not None
-    )
-    for mode in result.modes:
-        yield ""
-        table = _table(result, mode)
-        yield table.title
-        yield from table.lines(width)
-    if result.not_switched:
-        yield ""
-        yield "not switched"
-        yield from (f"  {printable(t.layer)}: {t.reason}" for t in result.not_switched)
-    yield from (printable(note) for note in result.notes)
-
-
-def _table(result: "Sensitivity", mode: "RowMode") -> "Table":
-    from quantscope.plain_text import printable
-    from quantscope.report.table import Column, Table
-    from quantscope.report.wording import rounded
-
-    rows = result.ranked(mode)
-    weights = _weights(rows)
-    title = {
-        "disable": "each layer's quantization off, the most sensitive first: change of accuracy in "
-        f"points with its 95 % interval, SQNR of the {result.scores} and what it wins, in dB",
-        "enable": "each layer's quantization alone, the most sensitive first: change of accuracy "
-        f"in points with its 95 % interval, and SQNR of the {result.scores} in dB",
-    }[mode]
-    wins = mode == "disable"
-    headings = ["accuracy", "interval", "gained", "lost", "SQNR", *(["wins"] if wins else [])]
-    return Table(
-        title,
-        (
-            Column("", right=True),
-            Column("layer", kind="name"),
-            Column("operator", spare=2),
-            *(Column(h, right=True, spare=int(h in ("gained", "lost"))) for h in headings),
-            Column("", kind="bar"),
-        ),
-        tuple(
-            (
-                str(row.rank),
-                printable(row.layer),
-                row.op_type,
-                rounded(100 * row.delta, "+.2f"),
-                " to ".join(rounded(100 * end, "+.2f") for end in row.interval_95),
-                str(row.gained),
-                str(row.lost),
-                "exact" if row.exact else _number(row.logit_sqnr_db, ".2f"),
-                *([_number(row.sqnr_change_db, "+.2f")] if wins else []),
-                "█" * round(_BAR * weight),
-            )
-            for row, weight in zip(rows, weights, strict=True)
-        ),
-    )
-
-
-def _weights(rows: tuple["SensitivityRow", ...]) -> list[float]:
-    """The lengths of the bars, the longest 1: decibels won, or the size of the error alone."""
-    found = [
-        max(row.sqnr_change_db or 0.0, 0.0)
-        if row.mode == "disable"
-        else 0.0
-        if row.logit_sqnr_db is None
-        else 10 ** (-row.logit_sqnr_db / 20)
-        for row in rows
-    ]
-    return [each / (max(found) or 1.0) for each in found]
-
-
-def _number(value: float | None, form: str) -> str:
-    from quantscope.report.wording import rounded
-
-    return "–" if value is None else rounded(value, form)
-
-
-def _agreement(base: "Base", scores: str) -> str:
-    if base.exact:
-        return f"the same {scores}"
-    if base.logit_sqnr_db is None:
-        return f"{scores} that are not finite"
-    return f"SQNR of the {scores} {base.logit_sqnr_db:.1f} dB"
+    show(sensitivity_lines(result, terminal_width()))
 
 
 def _draw(result: "Sensitivity", path: Path) -> None:
     from quantscope.files import write_whole
-    from quantscope.report.figures import png_bytes, svg_bytes
-    from quantscope.report.figures.ranking import sensitivity_ranking
+    from quantscope.report.figures import png_bytes, sensitivity_ranking, svg_bytes
 
     drawn = sensitivity_ranking(result)
     write_whole(path, png_bytes(drawn) if path.suffix.lower() == ".png" else svg_bytes(drawn))

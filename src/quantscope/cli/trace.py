@@ -30,7 +30,7 @@ def command(
     Example: quantscope trace resnet8-int8 --layer stack1.conv1 --image 0 --at 3,5,7
     """
     from quantscope.data import load
-    from quantscope.report.trace_text import trace_text
+    from quantscope.report import trace_text
     from quantscope.run.integers.trace import trace_value
 
     if terms < 1:

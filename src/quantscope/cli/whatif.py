@@ -21,7 +21,7 @@ from quantscope.cli.outputs import Writes, careful
 
 if TYPE_CHECKING:
     from quantscope.edit import AnyApplied, AnyEditor, Edit, Recipe
-    from quantscope.report.whatif_text import Skipped
+    from quantscope.report import Skipped
 
 
 @careful
@@ -89,7 +89,7 @@ def command(
     from quantscope.edit import Recipe, describe
     from quantscope.errors import BadConfigError
     from quantscope.files import check_outputs
-    from quantscope.report.whatif_text import effect_lines
+    from quantscope.report import effect_lines
     from quantscope.run.whatif.whatif import WhatIf
 
     opened = None if recipe is None else _recipe(recipe)

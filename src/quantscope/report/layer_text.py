@@ -8,13 +8,7 @@ from quantscope.model.network import Array, Layer, Network, Operand, QuantTensor
 from quantscope.plain_text import printable
 from quantscope.report.network_text import batch_of, range_text, spread_text, tensor_notes
 from quantscope.report.table import Column, Fact, Table
-from quantscope.report.wording import (
-    attribute_text,
-    count,
-    number,
-    shape_text,
-    type_text,
-)
+from quantscope.report.wording import attribute_text, count, number, shape_text, type_text
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _BINS = 32

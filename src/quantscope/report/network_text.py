@@ -10,14 +10,7 @@ from quantscope.model.onnx.tensors import Dim
 from quantscope.model.residuals import residuals
 from quantscope.plain_text import elided, printable
 from quantscope.report.table import Column, Fact, Table
-from quantscope.report.wording import (
-    amount,
-    attributes_text,
-    count,
-    number,
-    shape_text,
-    type_text,
-)
+from quantscope.report.wording import amount, attributes_text, count, number, shape_text, type_text
 
 FORMATS = {
     "float": "float ONNX",

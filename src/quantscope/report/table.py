@@ -63,7 +63,8 @@ class Fact(NamedTuple):
     text: str
 
 
-class Line(NamedTuple):
+@dataclass(frozen=True)
+class Line:
     """A line that is printed as it is, never broken, and how loudly."""
 
     text: str = ""

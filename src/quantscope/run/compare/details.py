@@ -1,27 +1,48 @@
-"""All that a page about a comparison shows: what the comparison has not, gathered here."""
+"""What there is to know of a comparison beside itself, by running its models once more."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from quantscope.data import ImageSet
 from quantscope.edit.torch.floats import paired_with
 from quantscope.errors import BadDataError
-from quantscope.model import Network, pair, read_network
+from quantscope.model import Network, Pairing, pair, read_network
 from quantscope.progress import Progress, silent
-from quantscope.report.compare.html import comparison_html
 from quantscope.run.classifier import TORCH_SUFFIXES
 from quantscope.run.compare.reading import flagged
 from quantscope.run.compare.results import Comparison
 from quantscope.run.compare.side_by_side import SideBySide, float_models
 from quantscope.run.evaluate import PairedDelta, evaluate, paired
 from quantscope.run.histograms.histograms import histograms
+from quantscope.run.histograms.results import Histograms
 from quantscope.zoo import find_model
 
 _MOST_HISTOGRAMS = 4
 
 
-def comparison_report(
+@dataclass(frozen=True)
+class ComparisonDetails:
+    """A comparison with the networks behind it, for a report that computes nothing itself.
+
+    `network` is the quantized one and `pairing` leads to its float weights. `accuracy` is its
+    evaluation minus the float model's; None where there are no classes to count. `histograms` are
+    of the few tensors that stand out. The last three are of the second model of a comparison of
+    two, whose first is `comparison`.
+    """
+
+    comparison: Comparison
+    network: Network
+    pairing: Pairing
+    accuracy: PairedDelta | None
+    histograms: Histograms
+    versions: SideBySide | None = None
+    other_network: Network | None = None
+    other_accuracy: PairedDelta | None = None
+
+
+def gather_details(
     comparison: Comparison,
     model: str | Path,
     images: ImageSet,
@@ -32,11 +53,11 @@ def comparison_report(
     other_float_model: str | Path | None = None,
     int8_kernels: bool | None = None,
     progress: Progress = silent,
-) -> str:
-    """The page of a comparison of `model` on `images`; `versions` and models as of `compare_with`.
+) -> ComparisonDetails:
+    """Find out more about a comparison of `model` on `images`.
 
-    It also evaluates the models and their float ones, and counts the values of the tensors that
-    stand out.
+    `versions` and models are as of `compare_with`. This evaluates the models and their float ones,
+    and counts the values of the tensors that stand out.
     """
     networks = [read_network(find_model(name)) for name in (model, other_model) if name is not None]
     given = float_models(networks, (float_model, other_float_model))
@@ -59,15 +80,15 @@ def comparison_report(
         else _accuracy(each.path, floats_of, images, settings(each))
         for each, floats_of in zip(networks, originals, strict=True)
     ]
-    return comparison_html(
-        comparison,
+    return ComparisonDetails(
+        comparison=comparison,
         network=network,
         pairing=paired_with(network, original) if floats is None else pair(floats, network),
         accuracy=accuracies[0],
+        histograms=values,
+        versions=versions,
         other_network=networks[1] if versions is not None else None,
         other_accuracy=accuracies[1] if versions is not None else None,
-        versions=versions,
-        histograms=values,
     )
 
 
