@@ -36,6 +36,7 @@ TORCH_MODULES = {
     "quantize/pt2e_quantizer.py",
 }
 TORCH_FOLDERS = {"torch", "torchscript"}
+REPORT_DOORS = (".compare", ".figures", ".graph", ".study")
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 
@@ -80,6 +81,15 @@ def test_imports_run_one_way(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(SOURCE).as_posix())
+def test_report_is_entered_by_its_doors(path: Path) -> None:
+    if path.is_relative_to(SOURCE / "report"):
+        return
+    doors = {f"quantscope.report{name}" for name in ("", *REPORT_DOORS)}
+    inside = {module for module in imports_of(path) if module.startswith("quantscope.report")}
+    assert inside <= doors, f"{path.name} imports {inside - doors}; take it from the folder"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(SOURCE).as_posix())
 def test_frameworks_stay_in_their_rooms(path: Path) -> None:
     name = path.relative_to(SOURCE).as_posix()
     frameworks = {module.split(".")[0] for module in imports_of(path)}
@@ -93,7 +103,16 @@ def test_frameworks_stay_in_their_rooms(path: Path) -> None:
         assert frameworks <= own | set(sys.stdlib_module_names), f"{name} is not NumPy only"
 
 
-@pytest.mark.parametrize("module", ["quantscope", "quantscope.cli", "quantscope.run"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "quantscope",
+        "quantscope.cli",
+        "quantscope.run",
+        "quantscope.report",
+        "quantscope.report.compare",
+    ],
+)
 def test_importing_loads_no_heavy_framework(module: str) -> None:
     code = f"import sys, {module}; print(*{{'torch', 'marimo', 'matplotlib'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

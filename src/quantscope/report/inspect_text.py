@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from quantscope.model import Layer, Network, QuantTensor
 from quantscope.plain_text import printable
-from quantscope.report.graph.module_tree import Branch, module_tree
+from quantscope.report.graph import Branch, module_tree
 from quantscope.report.layer_text import (
     channel_table,
     layer_facts,

@@ -8,14 +8,20 @@ from matplotlib.figure import Figure
 
 from quantscope.model import Network, Pairing
 from quantscope.model.residuals import residuals
-from quantscope.report.figures import ThemeName, svg_bytes
-from quantscope.report.figures.channels import channel_error
-from quantscope.report.figures.classes import confusion_difference, per_class_change
-from quantscope.report.figures.histograms import activation_histogram, weight_histograms
-from quantscope.report.figures.residuals import residual_branches
-from quantscope.report.figures.scales import scales_along, weight_ranges
-from quantscope.report.figures.sources import error_sources
-from quantscope.report.figures.sqnr import sqnr_along
+from quantscope.report.figures import (
+    ThemeName,
+    activation_histogram,
+    channel_error,
+    confusion_difference,
+    error_sources,
+    per_class_change,
+    residual_branches,
+    scales_along,
+    sqnr_along,
+    svg_bytes,
+    weight_histograms,
+    weight_ranges,
+)
 from quantscope.report.html import text_html
 from quantscope.run.compare.results import Comparison, TensorComparison
 from quantscope.run.compare.side_by_side import SideBySide
