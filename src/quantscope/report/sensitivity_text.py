@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from quantscope.plain_text import many, printable
+from quantscope.plain_text import printable
 from quantscope.report.table import Column, Table
-from quantscope.report.wording import rounded
+from quantscope.report.wording import origin_text, rounded
 from quantscope.study.sensitivity.results import Base, RowMode, Sensitivity, SensitivityRow
 
 _BAR = 16
@@ -12,10 +12,7 @@ _BAR = 16
 
 def sensitivity_lines(result: Sensitivity, width: int | None = None) -> Iterator[str]:
     """The ranking as text."""
-    yield (
-        f"{result.model} against {result.float_model}, {result.execution} execution, "
-        f"{many(result.images, 'image')} of {result.data}"
-    )
+    yield origin_text(result)
     bases = {"quantized": result.quantized, "with all of it off": result.all_off}
     yield f"accuracy: float {result.float_accuracy:.2%}" + "".join(
         f", {name} {base.accuracy:.2%} ({_agreement(base, result.scores)})"

@@ -1,6 +1,7 @@
 """Names, numbers and shapes as a person reads them."""
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from quantscope.model.network import AttributeValue, Layer
 from quantscope.model.onnx.tensors import Dim, Shape
@@ -26,6 +27,29 @@ def signed(value: float, form: str = "+g") -> str:
 def number(value: float) -> str:
     """Four significant digits."""
     return f"{value:.4g}"
+
+
+class ComparedWithFloat(Protocol):
+    """What a comparison and a sensitivity say of where they come from."""
+
+    @property
+    def model(self) -> str: ...
+    @property
+    def float_model(self) -> str: ...
+    @property
+    def execution(self) -> str: ...
+    @property
+    def images(self) -> int: ...
+    @property
+    def data(self) -> str: ...
+
+
+def origin_text(result: ComparedWithFloat) -> str:
+    """The two models, the quantized one's execution, and the images."""
+    return (
+        f"{result.model} against {result.float_model}, {result.execution} execution, "
+        f"{many(result.images, 'image')} of {result.data}"
+    )
 
 
 def paired_text(delta: PairedDelta) -> str:

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from quantscope.plain_text import many, printable
+from quantscope.plain_text import printable
 from quantscope.report.network_text import spread_text
 from quantscope.report.table import Column, Table
-from quantscope.report.wording import rounded
+from quantscope.report.wording import origin_text, rounded
 from quantscope.run.compare.results import Comparison
 from quantscope.run.compare.side_by_side import MatchedTensors, SideBySide, VersionTensor
 
@@ -63,10 +63,7 @@ def side_by_side_tables(result: SideBySide) -> Iterator[Table]:
 
 
 def _heading(comparison: Comparison) -> str:
-    heading = (
-        f"{comparison.model} against {comparison.float_model}, {comparison.execution} execution, "
-        f"{many(comparison.images, 'image')} of {comparison.data}"
-    )
+    heading = origin_text(comparison)
     output = comparison.output
     if output is None:
         return f"{heading}; no classes to compare: {comparison.no_output}"

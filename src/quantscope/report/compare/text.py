@@ -2,19 +2,16 @@
 
 from collections.abc import Iterator
 
-from quantscope.plain_text import many, printable
+from quantscope.plain_text import printable
 from quantscope.report.table import Column, Table
-from quantscope.report.wording import rounded
+from quantscope.report.wording import origin_text, rounded
 from quantscope.run.compare.reading import flagged, reading, usual
 from quantscope.run.compare.results import Comparison, TensorComparison
 
 
 def comparison_lines(result: Comparison, width: int | None = None) -> Iterator[str]:
     """The comparison as text."""
-    yield (
-        f"{result.model} against {result.float_model}, {result.execution} execution, "
-        f"{many(result.images, 'image')} of {result.data}"
-    )
+    yield origin_text(result)
     yield _agreement(result)
     for table in comparison_text_tables(result):
         yield ""
