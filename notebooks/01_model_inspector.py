@@ -14,11 +14,13 @@ def setup():
     from quantscope.report import (
         activation_table,
         constant_table,
+        layer_facts,
         layer_table,
+        layer_tensors,
         network_facts,
         residual_table,
+        tensor_facts,
     )
-    from quantscope.report.layer_text import layer_facts, layer_tensors, tensor_facts
 
     return (
         activation_table,

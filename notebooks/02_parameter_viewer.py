@@ -12,9 +12,8 @@ def setup():
     from quantscope.app import notebook
     from quantscope.arithmetic import dequantize, quantize
     from quantscope.model import bundled_models, pair, read_network
-    from quantscope.report.figures.histograms import weight_histograms
-    from quantscope.report.figures.weights import weights_heatmap
-    from quantscope.report.layer_text import channel_table, tensor_facts
+    from quantscope.report import channel_table, tensor_facts
+    from quantscope.report.figures import weight_histograms, weights_heatmap
     from quantscope.run.histograms.histograms import weight_histogram
 
     return (

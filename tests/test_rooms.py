@@ -38,6 +38,7 @@ TORCH_MODULES = {
 TORCH_FOLDERS = {"torch", "torchscript"}
 # Folders of `model` that are entered by their `__init__` alone.
 DOORS = ("onnx", "torch", "torchscript", "pairing")
+REPORT_DOORS = (".compare", ".figures", ".graph", ".study")
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 
@@ -79,6 +80,15 @@ def test_imports_run_one_way(path: Path) -> None:
         if target in (None, room, "", "__version__"):
             continue
         assert RANKS[target] < RANKS[room], f"{room} must not import {target} ({module})"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(SOURCE).as_posix())
+def test_report_is_entered_by_its_doors(path: Path) -> None:
+    if path.is_relative_to(SOURCE / "report"):
+        return
+    doors = {f"quantscope.report{name}" for name in ("", *REPORT_DOORS)}
+    inside = {module for module in imports_of(path) if module.startswith("quantscope.report")}
+    assert inside <= doors, f"{path.name} imports {inside - doors}; take it from the folder"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(SOURCE).as_posix())

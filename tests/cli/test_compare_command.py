@@ -13,10 +13,10 @@ from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner
 
 from quantscope.cli import app
-from quantscope.cli.compare import lines
 from quantscope.data import load_sample
 from quantscope.errors import QuantscopeError
 from quantscope.model import Execution
+from quantscope.report.compare import comparison_lines as lines
 from quantscope.report.table import wrapped
 from quantscope.run.compare.compare import compare
 

@@ -23,7 +23,7 @@ from quantscope.cli import app
 from quantscope.cli.outputs import Writes
 from quantscope.errors import BadConfigError
 from quantscope.files import TEMPORARY
-from quantscope.report.graph import render as graph_render
+from quantscope.report import graph
 from quantscope.report.graph.drawing import Drawing
 
 PACKAGE = Path(quantscope.__file__).parent
@@ -183,13 +183,13 @@ def test_a_file_that_appears_while_its_content_is_made_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.svg"
-    render = graph_render.render
+    render = graph.render
 
     def slowly(drawing: Drawing, suffix: str) -> bytes:
         path.write_text("somebody's own")
         return render(drawing, suffix)
 
-    monkeypatch.setattr(graph_render, "render", slowly)
+    monkeypatch.setattr(graph, "render", slowly)
     assert refused("graph", "resnet8-int8", "-o", path) == (
         f"quantscope: {path} appeared while it was made; give another name, or replace it with "
         "--force\n"

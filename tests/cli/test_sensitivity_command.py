@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 from quantscope.cli import sensitivity as module
 from quantscope.data import load_sample
 from quantscope.errors import QuantscopeError
-from quantscope.report.table import wrapped
+from quantscope.report import sensitivity_lines, wrapped
 from quantscope.study.sensitivity.sensitivity import sensitivity
 
 app = typer.Typer()
@@ -97,7 +97,7 @@ def test_one_image_is_one_image() -> None:
 @pytest.mark.parametrize("width", [80, 100])
 def test_the_ranking_fits_a_terminal(width: int) -> None:
     result = sensitivity(MODEL, load_sample().take(2), mode="both")
-    text = [part for line in module.lines(result, width) for part in wrapped(line, width)]
+    text = [part for line in sensitivity_lines(result, width) for part in wrapped(line, width)]
     assert max(map(len, text)) <= width
     assert sum(line.split()[:1] == ["1"] for line in text) == 2
     assert not any(set(line.strip()) == {"█"} for line in text)

@@ -27,6 +27,7 @@ from quantscope.quantize import (
 )
 from quantscope.quantize.pt2e import quiet_torch
 from quantscope.quantize.result import PROVENANCE_KEY
+from quantscope.report.quantize_text import agreement_text
 from quantscope.zoo import Weights, write_safetensors
 
 torch = pytest.importorskip("torch")
@@ -167,7 +168,7 @@ def test_program_and_its_onnx_agree(which: str, request: pytest.FixtureRequest) 
     assert found.identical_images <= found.close_images <= found.images
     assert found.close_images >= 50
     assert found.class_agreement >= 0.98
-    assert found.text().startswith(
+    assert agreement_text(found).startswith(
         f"The two agree in the class of {found.same_class} of 100 test images and in all logits of "
         f"{found.identical_images} (up to float32 rounding: {found.close_images}); the largest "
     )

@@ -18,9 +18,9 @@ from quantscope.errors import BadConfigError, BadDataError, MissingExtraError
 from quantscope.model import Layer, Network, Operand, bundled_models, read_onnx
 from quantscope.report.graph.dot import MISSING, colour_of, ink_on, to_dot
 from quantscope.report.graph.drawing import Drawing
+from quantscope.report.graph.formats import render, to_svg
 from quantscope.report.graph.network_graph import draw_network, draw_nodes, shortcuts
 from quantscope.report.graph.overlay import Overlay, make_overlay, read_overlay
-from quantscope.report.graph.render import render, to_svg
 from quantscope.report.inspect_json import inspection
 from quantscope.report.raw_nodes import read_raw_nodes
 

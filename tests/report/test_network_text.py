@@ -25,7 +25,7 @@ from quantscope.report.network_text import (
 )
 from quantscope.report.provenance_text import provenance_facts
 from quantscope.report.raw_nodes import raw_lines, read_raw_nodes
-from quantscope.report.table import Column, Fact, TextTable, fact_lines
+from quantscope.report.table import Column, Fact, Table, fact_lines
 from quantscope.report.wording import amount, attributes_text, shape_text
 
 
@@ -48,7 +48,7 @@ def facts_of(network: Network) -> dict[str, str]:
     return dict(network_facts(network))
 
 
-def by_heading(table: TextTable, row: tuple[str, ...]) -> dict[str, str]:
+def by_heading(table: Table, row: tuple[str, ...]) -> dict[str, str]:
     return dict(zip((column.heading for column in table.columns), row, strict=True))
 
 
@@ -354,7 +354,7 @@ def test_every_documented_key_is_there_and_every_key_is_documented(int8: Network
 
 def test_long_names_fold_and_are_not_cut() -> None:
     name = "model.encoder.layers.11.attention.self.query"
-    table = TextTable("t", (Column("layer"), Column("n", right=True)), ((name, "1"),))
+    table = Table("t", (Column("layer"), Column("n", right=True)), ((name, "1"),))
     lines = list(table.lines(30))
     assert max(map(len, lines)) <= 30
     assert "".join(line[:27].strip() for line in lines[1:]) == name

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 from study_rows import CLASSES, study_result
 
+from quantscope.report.figures.style import png_bytes
 from quantscope.report.study.figures import (
     accuracy_figure,
     calibration_figure,
@@ -27,7 +28,6 @@ from quantscope.report.study.report import (
     summary_lines,
     write_report,
 )
-from quantscope.report.style import png_bytes
 from quantscope.study import StudyResult
 
 RESULT = study_result()

@@ -2,10 +2,10 @@
 
 import pytest
 
-from quantscope.report.table import Column, TextTable, wrapped
+from quantscope.report.table import Column, Table, wrapped
 from quantscope.report.wording import rounded
 
-TABLE = TextTable(
+TABLE = Table(
     "t",
     (
         Column("tensor", kind="name"),

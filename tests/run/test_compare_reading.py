@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from quantscope.cli.compare import lines
+from quantscope.report.compare import comparison_lines as lines
 from quantscope.run.compare.reading import flagged, reading, usual
 from quantscope.run.compare.results import (
     ChannelComparison,

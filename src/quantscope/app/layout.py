@@ -3,7 +3,7 @@
 from threading import Lock
 from typing import Any
 
-from quantscope.report.graph.drawing import Drawing
+from quantscope.report import Drawing
 
 NODE_WIDTH, NODE_HEIGHT = 214.0, 26.0
 _POINTS_AN_INCH = 72.0

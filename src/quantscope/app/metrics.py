@@ -10,8 +10,8 @@ import numpy as np
 
 from quantscope.app.session import Session
 from quantscope.model import Layer, QuantTensor
-from quantscope.report.style import BLUE, GREEN, ORANGE, signed
-from quantscope.report.wording import amount, number
+from quantscope.report import amount, number, signed
+from quantscope.report.figures import BLUE, GREEN, ORANGE
 from quantscope.run.compare.results import TensorComparison
 
 _STEPS = 24

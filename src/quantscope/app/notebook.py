@@ -7,11 +7,10 @@ from importlib.resources import files
 import marimo as mo
 
 from quantscope.model import Network
-from quantscope.report import draw_network, render
-from quantscope.report.table import Fact, TextTable
+from quantscope.report import Fact, Table, draw_network, render
 
 
-def table(found: TextTable) -> mo.ui.table:
+def table(found: Table) -> mo.ui.table:
     """Sortable and searchable, all rows on one page."""
     headings = [column.heading or " " for column in found.columns]
     rows = [dict(zip(headings, row, strict=True)) for row in found.rows]

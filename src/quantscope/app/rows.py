@@ -10,8 +10,7 @@ from quantscope.app.session import Session
 from quantscope.model import QuantTensor
 from quantscope.model.network import Dim
 from quantscope.plain_text import printable
-from quantscope.report.network_text import batch_of, range_text, spread_text
-from quantscope.report.wording import shape_text, type_text
+from quantscope.report import batch_of, range_text, shape_text, spread_text, type_text
 
 LAYER_COLUMNS = (
     {"label": "layer", "word": "", "right": False},

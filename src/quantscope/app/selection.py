@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from quantscope.model import Layer, Network, QuantTensor
-from quantscope.report.layer_text import layer_tensors
+from quantscope.report import layer_tensors
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,21 @@
-"""The command line: a thin face of the library, one module a command."""
+"""The command line: a thin face of the library, one module a command.
+
+How it is put together
+- A command module parses words, calls the library and shows the result: `command` is all that it
+  offers. What it says comes from `quantscope.report`, what it does from the other rooms.
+- `options.py` has the options that commands share, `outputs.py` what keeps the files that they
+  write from harming others, `models.py` how a model is opened by its name.
+- `console.py` prints: results on stdout, progress and messages on stderr, JSON for machines.
+- `process.py` is a command as a process: exit codes, signals, and one line for whatever goes wrong.
+
+How a command is added
+1. `NAME.py` with `command`, decorated with `@careful`; an option that is a file it writes is marked
+   with `Writes`, and --json comes last. Its docstring is its help and ends with an example.
+2. Libraries and other rooms are imported inside of it, so that --help and the other commands do
+   not wait for them.
+3. The result's text in `quantscope.report`; here `show(...)`, or `emit_json(result.to_dict())`.
+4. `app.command("NAME")` below.
+"""
 
 import typer
 

@@ -1,19 +1,15 @@
 """`quantscope capture`"""
 
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from quantscope.cli.console import emit_json, progress_bar, show, terminal_width
+from quantscope.cli.options import Batch, Data, Int8Kernels, Json
 from quantscope.cli.outputs import Writes, careful
 from quantscope.errors import BadConfigError
-
-if TYPE_CHECKING:
-    from quantscope.report.table import TextTable
-    from quantscope.run import Capture, CapturedTensor
 
 _MOST_IMAGES = 1_000_000
 
@@ -40,9 +36,7 @@ def command(
             "0 alone."
         ),
     ] = None,
-    data: Annotated[
-        str, typer.Option(help="sample (1,000 bundled test images), full (10,000), or FILE.npz.")
-    ] = "sample",
+    data: Data = "sample",
     execution: Annotated[
         Literal["reference", "runtime"] | None,
         typer.Option(
@@ -50,21 +44,16 @@ def command(
             "kernels that ship, where looking does not change them."
         ),
     ] = None,
-    int8_kernels: Annotated[
-        bool | None,
-        typer.Option(
-            "--int8-kernels/--no-int8-kernels",
-            help="Set onnxruntime's session.qdqisint8allowed; left out, the platform decides.",
-        ),
-    ] = None,
-    batch: Annotated[int | None, typer.Option(help="Images executed at once.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    int8_kernels: Int8Kernels = None,
+    batch: Batch = None,
+    as_json: Json = False,
 ) -> None:
     """Keep the values of chosen tensors for chosen images, as integers and as real numbers.
 
     Example: quantscope capture resnet8-int8 --layer stack1.conv1 --image 0-9 -o conv1.npz
     """
     from quantscope.data import load
+    from quantscope.report import capture_lines
     from quantscope.run import capture
     from quantscope.run.capture.file import capture_to_dict, save_capture
 
@@ -97,7 +86,7 @@ def command(
     if as_json:
         emit_json({"file": str(output), **capture_to_dict(result)})
         return
-    show(_lines(result, rows, output, terminal_width()))
+    show(capture_lines(result, rows, output, terminal_width()))
 
 
 def _rows(texts: list[str]) -> list[int]:
@@ -116,62 +105,3 @@ def _range(text: str) -> range:
     if found.stop > _MOST_IMAGES:
         raise BadConfigError(f"--image {text} goes beyond any data set here")
     return found
-
-
-def _lines(
-    result: "Capture", rows: list[int], output: Path, width: int | None = None
-) -> Iterator[str]:
-    from quantscope.plain_text import printable
-
-    images = f"{len(rows):,} images" if len(rows) > 1 else f"image {rows[0]}"
-    # The page calls an image by its number in the whole set.
-    number = int(result.indices[0])
-    also = f" (number {number:,} of the whole set)" if rows != [number] and len(rows) == 1 else ""
-    yield f"{result.model}, {result.execution} execution, {images} of {result.data}{also}"
-    yield from _table(result).lines(width)
-    if result.unseen:
-        yield "not seen"
-        yield from (f"  {printable(name)}: {why}" for name, why in result.unseen.items())
-    yield f"Wrote {printable(str(output))}; read it with numpy.load"
-
-
-def _table(result: "Capture") -> "TextTable":
-    from quantscope.report.table import Column, TextTable
-
-    columns = (
-        Column("tensor", kind="name"),
-        Column("type"),
-        Column("shape"),
-        Column("scale", right=True),
-        Column("zero-point", right=True),
-        Column("values", right=True),
-    )
-    return TextTable("captured", columns, tuple(_row(t) for t in result.tensors.values()))
-
-
-def _row(tensor: "CapturedTensor") -> tuple[str, ...]:
-    import numpy as np
-
-    from quantscope.plain_text import printable
-    from quantscope.run.capture.file import value_range
-
-    params = tensor.params
-    low, high = value_range(tensor)
-    scale = zero_point = "–"
-    if params is not None:
-        one = params.is_per_tensor
-        zeros = np.asarray(params.zero_point)
-        scale = f"{float(params.scale):.5g}" if one else f"{params.scale.size} scales"
-        zero_point = str(int(zeros)) if one else str(zeros.flat[0]) if _same(zeros) else "several"
-    return (
-        printable(tensor.name),
-        str(tensor.values.dtype) if params is None else params.dtype,
-        "×".join(map(str, tensor.values.shape)),
-        scale,
-        zero_point,
-        "not finite" if low is None or high is None else f"{low:.4g} … {high:.4g}",
-    )
-
-
-def _same(values: Any) -> bool:
-    return bool((values == values.flat[0]).all())

@@ -4,16 +4,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from quantscope.cli.console import console, emit_json, progress_bar
+from quantscope.cli.console import console, emit_json, progress_bar, show, show_grid
+from quantscope.cli.options import Json
 
 if TYPE_CHECKING:
-    from quantscope.data import DataInfo, Samples
+    from quantscope.data import Samples
 
 app = typer.Typer(help="CIFAR-10: what is there, and getting the full set.", no_args_is_help=True)
-
-_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 @app.command()
@@ -27,7 +25,7 @@ def fetch(
             "tarball; without it the set is downloaded.",
         ),
     ] = None,
-    as_json: _Json = False,
+    as_json: Json = False,
 ) -> None:
     """Get the full CIFAR-10 (60,000 images, 190 MB) into the user's cache.
 
@@ -35,6 +33,7 @@ def fetch(
     """
     from quantscope.data import describe
     from quantscope.data import fetch as fetch_data
+    from quantscope.report import data_table
 
     with progress_bar() as progress:
         folder = fetch_data(source, progress=progress)
@@ -43,7 +42,7 @@ def fetch(
         emit_json(info.to_dict())
         return
     console.print(f"CIFAR-10 is in {folder}, verified:", markup=False)
-    console.print(_table(info))
+    show_grid(data_table(info), indents=False)
 
 
 @app.command()
@@ -53,13 +52,14 @@ def info(
         typer.Option(help="Also show the class distribution of a calibration set of this size."),
     ] = None,
     seed: Annotated[int, typer.Option(help="The calibration set's seed.")] = 0,
-    as_json: _Json = False,
+    as_json: Json = False,
 ) -> None:
     """Show which images are there, and how a calibration set is made up.
 
     Example: quantscope data info --calibration-images 256 --seed 1
     """
     from quantscope.data import calibration_set, describe
+    from quantscope.report import calibration_lines, data_table
 
     found = describe()
     chosen = None
@@ -71,13 +71,11 @@ def info(
             result["calibration"] = _calibration(chosen, seed)
         emit_json(result)
         return
-    console.print(_table(found))
+    show_grid(data_table(found), indents=False)
     full = found.full_problem or f"The full set is in {found.full_folder}"
     console.print(full, markup=False)
     if chosen is not None:
-        console.print(f"\nCalibration set: {chosen.name}", markup=False)
-        for name, count in chosen.class_counts().items():
-            console.print(f"  {name:<12}{count:>7,}")
+        show(calibration_lines(chosen))
 
 
 def _calibration(chosen: "Samples", seed: int) -> dict[str, object]:
@@ -89,19 +87,3 @@ def _calibration(chosen: "Samples", seed: int) -> dict[str, object]:
         "digest": chosen.digest,
         "indices": chosen.indices.tolist(),
     }
-
-
-def _table(found: "DataInfo") -> Table:
-    table = Table(box=None, pad_edge=False)
-    for heading in ("set", "images", "a class", "MB", "sha256"):
-        table.add_column(heading, justify="right" if heading in ("images", "MB") else "left")
-    for entry in (found.sample, found.calibration_pool, *found.full):
-        counts = sorted(set(entry.class_counts.values()))
-        table.add_row(
-            entry.name,
-            f"{entry.images:,}",
-            f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}",
-            f"{entry.stored_bytes / 1e6:.1f}",
-            entry.digest[:12],
-        )
-    return table

@@ -3,11 +3,10 @@
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.table import Table
 
-from quantscope.cli.console import console, emit_json, progress_bar
+from quantscope.cli.console import emit_json, progress_bar, show, show_grid
+from quantscope.cli.options import Batch, Data, Images, Int8Kernels, Json, load_images
 from quantscope.cli.outputs import careful
-from quantscope.plain_text import many
 from quantscope.progress import Progress
 
 if TYPE_CHECKING:
@@ -21,10 +20,8 @@ def command(
     model: Annotated[
         str, typer.Argument(help="A model file, or resnet8, resnet8-int8, -uint8, -torch.")
     ],
-    data: Annotated[
-        str, typer.Option(help="sample (1,000 bundled test images), full (10,000), or FILE.npz.")
-    ] = "sample",
-    images: Annotated[int | None, typer.Option(help="Only the first N images.")] = None,
+    data: Data = "sample",
+    images: Images = None,
     execution: Annotated[
         Literal["runtime", "reference", "both"] | None,
         typer.Option(
@@ -35,26 +32,18 @@ def command(
     against: Annotated[
         str | None, typer.Option(help="A second model, say the float one, compared by image.")
     ] = None,
-    int8_kernels: Annotated[
-        bool | None,
-        typer.Option(
-            "--int8-kernels/--no-int8-kernels",
-            help="Set onnxruntime's session.qdqisint8allowed; left out, the platform decides.",
-        ),
-    ] = None,
-    batch: Annotated[int | None, typer.Option(help="Images executed at once.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    int8_kernels: Int8Kernels = None,
+    batch: Batch = None,
+    as_json: Json = False,
 ) -> None:
     """Measure a classifier: accuracy, loss, per class, confusion.
 
     Example: quantscope evaluate resnet8 --data full --execution reference
     """
-    from quantscope.data import load
+    from quantscope.report import evaluation_view
     from quantscope.run import evaluate, kernel_gap, paired
 
-    chosen = load(data, first=images)
-    if images is not None:
-        chosen = chosen.take(images)
+    chosen = load_images(data, images)
     with progress_bar() as progress:
         gap: KernelGap | None = None
         if execution == "both":
@@ -82,12 +71,7 @@ def command(
     if as_json:
         emit_json(_as_dict(results, gap, deltas))
         return
-    for number, result in enumerate(results):
-        _show(result)
-        if deltas:
-            _show_delta(deltas[number])
-    if gap:
-        _show_gap(gap)
+    show(evaluation_view(results, deltas, gap), show_grid)
 
 
 def _baseline(
@@ -123,77 +107,3 @@ def _as_dict(
     shared = {key: dicts[0][key] for key in ("model", "digest", "data", "data_digest", "images")}
     executions = {result["execution"]: result for result in dicts}
     return {**shared, "executions": executions, "kernel_gap": gap.to_dict()}
-
-
-def _show(result: "Evaluation") -> None:
-    low, high = result.interval_95
-    loss = "not finite" if result.loss is None else f"{result.loss:.4f}"
-    console.print(f"{result.model}  {result.execution} execution", markup=False, style="bold")
-    console.print(
-        f"accuracy {result.accuracy:.2%}  [{low:.2%}, {high:.2%}] at 95 %   "
-        f"{result.correct:,} of {many(result.images, 'image')} of {result.data}   loss {loss}",
-        markup=False,
-    )
-    console.print(f"sha256 {result.digest}", markup=False, style="dim")
-    if result.not_finite:
-        found = many(result.not_finite, "image")
-        console.print(f"{found} with a NaN among the scores", markup=False)
-    if len(result.class_names) <= 20:
-        console.print(_class_table(result))
-        return
-    seen = [c for c in result.per_class if c.accuracy is not None]
-    lowest = sorted(seen, key=lambda c: c.accuracy or 0.0)[:10]
-    text = ", ".join(f"{c.name} {c.correct}/{c.total}" for c in lowest)
-    console.print(f"lowest classes: {text}", markup=False)
-
-
-def _class_table(result: "Evaluation") -> Table:
-    table = Table(title="true class by row, predicted by column", title_justify="left", box=None)
-    table.add_column("class")
-    table.add_column("accuracy", justify="right")
-    for name in result.class_names:
-        table.add_column(name[:4], justify="right", style="dim")
-    for row, (kind, counts) in enumerate(zip(result.per_class, result.confusion, strict=True)):
-        share = "–" if kind.accuracy is None else f"{kind.accuracy:.1%}"
-        cells = [
-            f"[bold not dim]{n}[/]" if column == row else (str(n) if n else "·")
-            for column, n in enumerate(counts)
-        ]
-        table.add_row(kind.name, share, *cells)
-    return table
-
-
-def _show_delta(delta: "PairedDelta") -> None:
-    from quantscope.report.wording import paired_text
-
-    other = delta.second
-    console.print(
-        f"against {other.model}, {other.execution} execution, {other.accuracy:.2%}: "
-        f"{paired_text(delta)}",
-        markup=False,
-    )
-    changes = [
-        (100 * change.delta, change.name) for change in delta.per_class if change.delta is not None
-    ]
-    if changes and len(changes) <= 20:
-        text = ", ".join(f"{name} {points:+.1f}" for points, name in sorted(changes))
-        console.print(f"by class, in points: {text}\n", markup=False)
-
-
-def _show_gap(gap: "KernelGap") -> None:
-    from quantscope.report.wording import paired_text
-
-    kernels = gap.kernels
-    console.print(f"kernel gap, runtime minus reference: {paired_text(gap.paired)}", markup=False)
-    if why := gap.explanation():
-        console.print(why, markup=False, style="yellow")
-    console.print(
-        f"{kernels.integer_layers} of {kernels.computing_layers} layers run as integer kernels",
-        markup=False,
-    )
-    for layer in kernels.layers:
-        if layer.kernel == "float":
-            why = layer.why or "why is not known"
-            console.print(f"  {layer.name} runs as float {layer.executed_as}: {why}", markup=False)
-    if not kernels.names_survived:
-        console.print("  the last stage of optimization changes some of these", markup=False)

@@ -7,6 +7,7 @@ import typer
 
 from quantscope.cli.console import console, emit_json
 from quantscope.cli.models import open_network, open_raw_nodes
+from quantscope.cli.options import AnyModel, Json, Raw
 from quantscope.cli.outputs import Writes, careful
 
 _MANY = 150
@@ -14,15 +15,13 @@ _MANY = 150
 
 @careful
 def command(
-    model: Annotated[str, typer.Argument(help="A model file, or a bundled one: resnet8.")],
+    model: AnyModel,
     output: Annotated[
         Path,
         typer.Option("--output", "-o", help="The file to write: .svg, .png, .dot or .html."),
         Writes(".svg", ".png", ".dot", ".html"),
     ],
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Every node as the file has it (ONNX).")
-    ] = False,
+    raw: Raw = False,
     overlay: Annotated[
         Path | None,
         typer.Option(help="Colour the layers by a result: the JSON of another command."),
@@ -34,7 +33,7 @@ def command(
             "network's own: macs, weight_bytes, live_bytes."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Draw a network: layers, their weights' scales, and what flows between them.
 
@@ -42,9 +41,7 @@ def command(
     """
     from quantscope.errors import BadConfigError
     from quantscope.files import write_whole
-    from quantscope.report.graph.network_graph import draw_network, draw_nodes
-    from quantscope.report.graph.overlay import make_overlay, read_overlay
-    from quantscope.report.graph.render import render
+    from quantscope.report.graph import draw_network, draw_nodes, make_overlay, read_overlay, render
 
     if raw and (overlay or metric):
         raise BadConfigError("--overlay and --metric colour layers; --raw draws nodes")

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from quantscope.cli.console import console, emit_json
+from quantscope.cli.options import Json
 from quantscope.cli.outputs import Writes, careful
 
 
@@ -20,7 +21,7 @@ def command(
         typer.Option("--torch", help="Also write the weights as safetensors."),
         Writes(".safetensors"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Turn the MLPerf Tiny ResNet8 from Keras into ONNX. Needs no TensorFlow.
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from quantscope.model import Network
-    from quantscope.report.raw_nodes import RawGraph
+    from quantscope.report import RawGraph
 
 
 def open_network(model: str) -> "Network":
@@ -18,7 +18,7 @@ def open_raw_nodes(model: str) -> "RawGraph":
     """The nodes of an ONNX file; other formats have none to list."""
     from quantscope.errors import BadConfigError
     from quantscope.model import open_model
-    from quantscope.report.raw_nodes import read_raw_nodes
+    from quantscope.report import read_raw_nodes
 
     opened = open_model(model)
     if opened.framework != "onnx":

@@ -5,11 +5,9 @@ import inspect
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Any, get_args
 
-import typer
-
-Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")]
+from quantscope.cli.options import Force
 
 
 class Writes:

@@ -4,16 +4,15 @@ from typing import Annotated
 
 import typer
 
+from quantscope.cli.options import FloatModel
+
 
 def command(
     model: Annotated[
         str | None,
         typer.Argument(help="A quantized model, or a bundled one (resnet8-int8).", metavar="QUANT"),
     ] = None,
-    float_model: Annotated[
-        str | None,
-        typer.Option("--float", help="The float model; bundled quantized models know theirs."),
-    ] = None,
+    float_model: FloatModel = None,
     data: Annotated[
         str | None,
         typer.Option(

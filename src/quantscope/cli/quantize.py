@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quantscope.cli.console import console, emit_json, messages, progress_bar
+from quantscope.cli.console import emit_json, messages, progress_bar, show
+from quantscope.cli.options import CalibrationData, Json
 from quantscope.cli.outputs import Writes, careful
 
 if TYPE_CHECKING:
@@ -66,10 +67,7 @@ def command(
     ] = None,
     calibration_images: Annotated[int, typer.Option(help="How many images calibrate.")] = 256,
     calibration_seed: Annotated[int, typer.Option(help="Which images calibrate.")] = 0,
-    calibration_data: Annotated[
-        str | None,
-        typer.Option(help="A .npz file of images; default: CIFAR-10 training images."),
-    ] = None,
+    calibration_data: CalibrationData = None,
     per_channel: Annotated[
         bool, typer.Option("--per-channel/--per-tensor", help="One scale for each output channel.")
     ] = True,
@@ -90,7 +88,7 @@ def command(
         typer.Option("--onnx", help="With torch: also write it as ONNX QDQ."),
         Writes(".onnx"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Quantize a float model after training, calibrated on images.
 
@@ -179,17 +177,12 @@ def _check_suffix(output: Path, framework: str) -> None:
 
 
 def _show(result: "Quantized", agreement: "Agreement | None", *, as_json: bool) -> None:
+    from quantscope.report import quantization_view
+
     for warning in result.warnings:
         messages.print(f"quantscope: {warning}", markup=False)
     if as_json:
         compared = {"agreement": agreement.to_dict()} if agreement else {}
         emit_json(result.to_dict() | compared)
         return
-    also = f" and {result.onnx_path}" if result.onnx_path else ""
-    console.print(
-        f"Wrote {result.path}{also}: {result.config.label()}, {result.size_bytes / 1000:,.0f} kB",
-        markup=False,
-    )
-    if agreement:
-        console.print(agreement.text(), markup=False)
-    console.print(f"Measure it with: quantscope evaluate {result.path}", markup=False)
+    show(quantization_view(result, agreement))

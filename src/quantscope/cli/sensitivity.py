@@ -1,35 +1,33 @@
 """`quantscope sensitivity`"""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from quantscope.cli.console import emit_json, messages, progress_bar, show, terminal_width
+from quantscope.cli.options import (
+    THOUSAND,
+    Batch,
+    DataOfThousand,
+    FloatModel,
+    ImagesOfThousand,
+    Int8Kernels,
+    Json,
+    QuantizedOnnx,
+    load_images,
+    stated_or_shipped,
+)
 from quantscope.cli.outputs import Writes, careful
-from quantscope.plain_text import many
 
 if TYPE_CHECKING:
-    from quantscope.report.table import TextTable
-    from quantscope.study.sensitivity.results import (
-        Base,
-        RowMode,
-        Sensitivity,
-        SensitivityRow,
-    )
-
-_IMAGES = 1000
-_BAR = 16
+    from quantscope.study.sensitivity.results import Sensitivity
 
 
 @careful
 def command(
-    model: Annotated[str, typer.Argument(help="A quantized ONNX file, or a bundled model.")],
-    float_model: Annotated[
-        str | None,
-        typer.Option("--float", help="The float model; bundled quantized models know theirs."),
-    ] = None,
+    model: QuantizedOnnx,
+    float_model: FloatModel = None,
     mode: Annotated[
         Literal["disable", "enable", "both"],
         typer.Option(
@@ -37,40 +35,19 @@ def command(
             "enable: on alone in the float one."
         ),
     ] = "disable",
-    images: Annotated[
-        int | None,
-        typer.Option(
-            help="Only the first N images; not given, the first 1,000 or all if there are fewer."
-        ),
-    ] = None,
-    data: Annotated[
-        str,
-        typer.Option(
-            help="sample (1,000 bundled test images), full (10,000, of which 1,000 are used unless "
-            "--images says more), or FILE.npz."
-        ),
-    ] = "sample",
+    images: ImagesOfThousand = None,
+    data: DataOfThousand = "sample",
     execution: Annotated[
-        Literal["reference", "runtime"],
-        typer.Option(
-            help="reference: the arithmetic that the file states. runtime: the fused kernels that "
-            "ship (with --mode disable)."
-        ),
+        Literal["reference", "runtime"], stated_or_shipped(" (with --mode disable).")
     ] = "reference",
-    int8_kernels: Annotated[
-        bool | None,
-        typer.Option(
-            "--int8-kernels/--no-int8-kernels",
-            help="Set onnxruntime's session.qdqisint8allowed; left out, the platform decides.",
-        ),
-    ] = None,
-    batch: Annotated[int | None, typer.Option(help="Images executed at once.")] = None,
+    int8_kernels: Int8Kernels = None,
+    batch: Batch = None,
     figure: Annotated[
         Path | None,
         typer.Option(help="Also draw the ranking, as FILE.png or FILE.svg."),
         Writes(".png", ".svg"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Rank the layers by what their quantization costs the whole network.
 
@@ -78,11 +55,10 @@ def command(
 
     Example: quantscope sensitivity resnet8-int8 --images 200
     """
-    from quantscope.data import load
+    from quantscope.report import sensitivity_lines
     from quantscope.study.sensitivity.sensitivity import sensitivity
 
-    chosen = load(data, first=_IMAGES if images is None else images)
-    chosen = chosen.take(min(_IMAGES, len(chosen)) if images is None else images)
+    chosen = load_images(data, images, unless_given=THOUSAND)
     with progress_bar() as progress:
         result = sensitivity(
             model,
@@ -100,108 +76,12 @@ def command(
     if as_json:
         emit_json(result.to_dict())
         return
-    show(lines(result, terminal_width()))
-
-
-def lines(result: "Sensitivity", width: int | None = None) -> Iterator[str]:
-    """The ranking as text."""
-    from quantscope.plain_text import printable
-
-    yield (
-        f"{result.model} against {result.float_model}, {result.execution} execution, "
-        f"{many(result.images, 'image')} of {result.data}"
-    )
-    bases = {"quantized": result.quantized, "with all of it off": result.all_off}
-    yield f"accuracy: float {result.float_accuracy:.2%}" + "".join(
-        f", {name} {base.accuracy:.2%} ({_agreement(base, result.scores)})"
-        for name, base in bases.items()
-        if base is not None
-    )
-    for mode in result.modes:
-        yield ""
-        table = _table(result, mode)
-        yield table.title
-        yield from table.lines(width)
-    if result.not_switched:
-        yield ""
-        yield "not switched"
-        yield from (f"  {printable(t.layer)}: {t.reason}" for t in result.not_switched)
-    yield from (printable(note) for note in result.notes)
-
-
-def _table(result: "Sensitivity", mode: "RowMode") -> "TextTable":
-    from quantscope.plain_text import printable
-    from quantscope.report.table import Column, TextTable
-    from quantscope.report.wording import rounded
-
-    rows = result.ranked(mode)
-    weights = _weights(rows)
-    title = {
-        "disable": "each layer's quantization off, the most sensitive first: change of accuracy in "
-        f"points with its 95 % interval, SQNR of the {result.scores} and what it wins, in dB",
-        "enable": "each layer's quantization alone, the most sensitive first: change of accuracy "
-        f"in points with its 95 % interval, and SQNR of the {result.scores} in dB",
-    }[mode]
-    wins = mode == "disable"
-    headings = ["accuracy", "interval", "gained", "lost", "SQNR", *(["wins"] if wins else [])]
-    return TextTable(
-        title,
-        (
-            Column("", right=True),
-            Column("layer", kind="name"),
-            Column("operator", spare=2),
-            *(Column(h, right=True, spare=int(h in ("gained", "lost"))) for h in headings),
-            Column("", kind="bar"),
-        ),
-        tuple(
-            (
-                str(row.rank),
-                printable(row.layer),
-                row.op_type,
-                rounded(100 * row.delta, "+.2f"),
-                " to ".join(rounded(100 * end, "+.2f") for end in row.interval_95),
-                str(row.gained),
-                str(row.lost),
-                "exact" if row.exact else _number(row.logit_sqnr_db, ".2f"),
-                *([_number(row.sqnr_change_db, "+.2f")] if wins else []),
-                "█" * round(_BAR * weight),
-            )
-            for row, weight in zip(rows, weights, strict=True)
-        ),
-    )
-
-
-def _weights(rows: tuple["SensitivityRow", ...]) -> list[float]:
-    """The lengths of the bars, the longest 1: decibels won, or the size of the error alone."""
-    found = [
-        max(row.sqnr_change_db or 0.0, 0.0)
-        if row.mode == "disable"
-        else 0.0
-        if row.logit_sqnr_db is None
-        else 10 ** (-row.logit_sqnr_db / 20)
-        for row in rows
-    ]
-    return [each / (max(found) or 1.0) for each in found]
-
-
-def _number(value: float | None, form: str) -> str:
-    from quantscope.report.wording import rounded
-
-    return "–" if value is None else rounded(value, form)
-
-
-def _agreement(base: "Base", scores: str) -> str:
-    if base.exact:
-        return f"the same {scores}"
-    if base.logit_sqnr_db is None:
-        return f"{scores} that are not finite"
-    return f"SQNR of the {scores} {base.logit_sqnr_db:.1f} dB"
+    show(sensitivity_lines(result, terminal_width()))
 
 
 def _draw(result: "Sensitivity", path: Path) -> None:
     from quantscope.files import write_whole
-    from quantscope.report.figures.ranking import sensitivity_ranking
-    from quantscope.report.style import png_bytes, svg_bytes
+    from quantscope.report.figures import png_bytes, sensitivity_ranking, svg_bytes
 
     drawn = sensitivity_ranking(result)
     write_whole(path, png_bytes(drawn) if path.suffix.lower() == ".png" else svg_bytes(drawn))

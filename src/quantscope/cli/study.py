@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from quantscope.cli.console import console, emit_json, messages, progress_bar
+from quantscope.cli.console import console, emit_json, messages, progress_bar, show, show_grid
+from quantscope.cli.options import CalibrationData, Data, Images, Json
 from quantscope.cli.outputs import careful
 from quantscope.errors import BadConfigError
-from quantscope.plain_text import many
 
 if TYPE_CHECKING:
-    from quantscope.study import Plan, StudyResult, StudyRow
+    from quantscope.study import Plan
 
 
 @careful
@@ -32,14 +31,9 @@ def command(
         str | None,
         typer.Option(help="The same weights as .safetensors, for configurations of torch."),
     ] = None,
-    data: Annotated[
-        str, typer.Option(help="sample (1,000 bundled test images), full (10,000), or FILE.npz.")
-    ] = "sample",
-    images: Annotated[int | None, typer.Option(help="Only the first N images.")] = None,
-    calibration_data: Annotated[
-        str | None,
-        typer.Option(help="FILE.npz to calibrate with, instead of CIFAR-10's training images."),
-    ] = None,
+    data: Data = "sample",
+    images: Images = None,
+    calibration_data: CalibrationData = None,
     workers: Annotated[
         int | None, typer.Option(help="Worker processes; one a core if not given.")
     ] = None,
@@ -50,7 +44,7 @@ def command(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Run configurations again that failed.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
     r"""Measure many quantizations of a model: rows, tables and a report in a folder.
 
@@ -71,7 +65,7 @@ def command(
 
     Example: quantscope study --preset ptq --data full --out ptq-study
     """
-    from quantscope.report.study.report import write_report
+    from quantscope.report.study import study_view, write_report
     from quantscope.study import run_ptq_study, write_results
 
     plan = _plan(file, preset)
@@ -103,7 +97,7 @@ def command(
     if as_json:
         emit_json(result.to_dict())
         return
-    _show(result)
+    show(study_view(result), show_grid)
     console.print(f"Report: {report}", markup=False)
 
 
@@ -126,45 +120,3 @@ def _executor(dask: str | None) -> Iterator[Executor | None]:
         return
     with dask_executor(dask) as executor:
         yield executor
-
-
-def _show(result: "StudyResult") -> None:
-    for name, baseline in result.baselines.items():
-        if (found := baseline.reference) is not None:
-            console.print(
-                f"float {name}: {found.accuracy:.2%} of {many(found.images, 'image')}, reference",
-                markup=False,
-            )
-    table = Table(box=None)
-    table.add_column("configuration")
-    for title in ("reference", "delta", "runtime", "kernel gap", "worst class", "kB", "integer"):
-        table.add_column(title, justify="right")
-    for row in result.measured:
-        table.add_row(*_cells(row))
-    console.print(table)
-    for row in result.failed:
-        console.print(f"failed: {row.label}: {row.reason}", markup=False)
-    for name in result.damaged:
-        console.print(
-            f"damaged: a row, set aside as {name}; what the study needs is done again", markup=False
-        )
-    for line in result.skipped:
-        console.print(f"not possible: {line}", markup=False)
-
-
-def _cells(row: "StudyRow") -> list[str]:
-    reference, runtime, gap = row.reference, row.runtime, row.kernel_gap
-    assert reference is not None and reference.change is not None
-    change = reference.change
-    low, high = (100 * end for end in change.interval_95)
-    worst = change.worst_class_change
-    return [
-        row.label,
-        f"{reference.accuracy:.2%}",
-        f"{100 * change.delta:+.2f} [{low:+.2f}, {high:+.2f}]",
-        f"{runtime.accuracy:.2%}" if runtime else "–",
-        f"{100 * gap.delta:+.2f}{'*' if gap.is_real else ''}" if gap else "–",
-        f"{change.worst_class} {100 * worst:+.1f}" if worst is not None else "–",
-        f"{(row.size_bytes or 0) / 1000:.0f}",
-        f"{gap.integer_layers}/{gap.computing_layers}" if gap else "–",
-    ]

@@ -5,42 +5,32 @@ from typing import Annotated
 import typer
 
 from quantscope.cli.console import emit_json
+from quantscope.cli.options import Data, FloatModel, Int8Kernels, Json, QuantizedOnnx
 from quantscope.cli.outputs import careful
 from quantscope.errors import BadConfigError
 
 
 @careful
 def command(
-    model: Annotated[str, typer.Argument(help="A quantized ONNX file, or a bundled model.")],
+    model: QuantizedOnnx,
     layer: Annotated[str, typer.Option(help="The layer; quantscope inspect lists them.")],
     at: Annotated[str, typer.Option(help="The place in its output: C,Y,X, or C after a Gemm.")],
     image: Annotated[int, typer.Option(help="Which image of --data, from 0.")] = 0,
-    float_model: Annotated[
-        str | None,
-        typer.Option("--float", help="The float model; bundled quantized models know theirs."),
-    ] = None,
-    data: Annotated[
-        str, typer.Option(help="sample (1,000 bundled test images), full (10,000), or FILE.npz.")
-    ] = "sample",
-    int8_kernels: Annotated[
-        bool | None,
-        typer.Option(
-            "--int8-kernels/--no-int8-kernels",
-            help="Set onnxruntime's session.qdqisint8allowed; left out, the platform decides.",
-        ),
-    ] = None,
+    float_model: FloatModel = None,
+    data: Data = "sample",
+    int8_kernels: Int8Kernels = None,
     terms: Annotated[int, typer.Option(help="How many of the largest terms to show.")] = 16,
     every: Annotated[
         bool, typer.Option("--all", help="Show every term, in the order they are added.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Take one output value of a layer apart, down to the integers that meet.
 
     Example: quantscope trace resnet8-int8 --layer stack1.conv1 --image 0 --at 3,5,7
     """
     from quantscope.data import load
-    from quantscope.report.trace_text import trace_text
+    from quantscope.report import trace_text
     from quantscope.run.integers.trace import trace_value
 
     if terms < 1:

@@ -6,27 +6,28 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from quantscope.cli.console import emit_json, messages, progress_bar, show, terminal_width
+from quantscope.cli.options import (
+    Batch,
+    Data,
+    FloatModelOrProgram,
+    Images,
+    Int8Kernels,
+    Json,
+    QuantizedModel,
+    load_images,
+    stated_or_shipped,
+)
 from quantscope.cli.outputs import Writes, careful
 
 if TYPE_CHECKING:
     from quantscope.edit import Applied, Edit, Editor, Recipe
-    from quantscope.report.whatif_text import Skipped
+    from quantscope.report import Skipped
 
 
 @careful
 def command(
-    model: Annotated[
-        str,
-        typer.Argument(help="A quantized ONNX file or PT2E program (.pt2), or a bundled model."),
-    ],
-    float_model: Annotated[
-        str | None,
-        typer.Option(
-            "--float",
-            help="The float model, for a program a .pt2 or .safetensors file; models that say what "
-            "they were made from need none.",
-        ),
-    ] = None,
+    model: QuantizedModel,
+    float_model: FloatModelOrProgram = None,
     recipe: Annotated[
         str | None,
         typer.Option(help="A recipe FILE.json, or the name of a guided one; its edits come first."),
@@ -52,25 +53,13 @@ def command(
         bool,
         typer.Option("--other-model", help="Replay the recipe though it is for another model."),
     ] = False,
-    images: Annotated[int | None, typer.Option(help="Only the first N images.")] = None,
-    data: Annotated[
-        str, typer.Option(help="sample (1,000 bundled test images), full (10,000), or FILE.npz.")
-    ] = "sample",
+    images: Images = None,
+    data: Data = "sample",
     execution: Annotated[
-        Literal["reference", "runtime"],
-        typer.Option(
-            help="reference: the arithmetic that the file states. runtime: the fused kernels that "
-            "ship, of ONNX models."
-        ),
+        Literal["reference", "runtime"], stated_or_shipped(", of ONNX models.")
     ] = "reference",
-    int8_kernels: Annotated[
-        bool | None,
-        typer.Option(
-            "--int8-kernels/--no-int8-kernels",
-            help="Set onnxruntime's session.qdqisint8allowed; left out, the platform decides.",
-        ),
-    ] = None,
-    batch: Annotated[int | None, typer.Option(help="Images executed at once.")] = None,
+    int8_kernels: Int8Kernels = None,
+    batch: Batch = None,
     sqnr: Annotated[
         bool, typer.Option("--sqnr/--no-sqnr", help="Also the SQNR of all tensors downstream.")
     ] = True,
@@ -85,7 +74,7 @@ def command(
         typer.Option("--output", "-o", help="Write the edited model: FILE.onnx, or FILE.pt2."),
         Writes(".onnx", ".pt2"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Change parameters of a quantized model and see what that does to its answers.
 
@@ -97,20 +86,17 @@ def command(
 
     Example: quantscope whatif X.pt2 --range stem.relu.out=0,4 -o edited.pt2
     """
-    from quantscope.data import load
     from quantscope.edit import Recipe, describe
     from quantscope.errors import BadConfigError
     from quantscope.files import check_outputs
-    from quantscope.report.whatif_text import effect_lines
+    from quantscope.report import effect_lines
     from quantscope.run.whatif.whatif import WhatIf
 
     opened = None if recipe is None else _recipe(recipe)
     edits = _edits(set_, range_, off, on)
     if opened is None and not edits:
         raise BadConfigError("Nothing is to be changed; give --set, --range, --off or --recipe")
-    chosen = load(data, first=images)
-    if images is not None:
-        chosen = chosen.take(images)
+    chosen = load_images(data, images)
     what_if = WhatIf(
         model,
         chosen,

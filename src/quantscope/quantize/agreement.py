@@ -36,15 +36,6 @@ class Agreement:
     def class_agreement(self) -> float:
         return self.same_class / self.images
 
-    def text(self) -> str:
-        return (
-            f"The two agree in the class of {self.same_class:,} of {self.images:,} test images and "
-            f"in all logits of {self.identical_images:,} (up to float32 rounding: "
-            f"{self.close_images:,}); the largest difference is "
-            f"{self.largest_difference:.3g}. They add a convolution's float products in "
-            "different orders, which can move what is rounded next by a step."
-        )
-
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {"class_agreement": self.class_agreement}
 

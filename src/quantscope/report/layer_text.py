@@ -7,14 +7,8 @@ import numpy as np
 from quantscope.model.network import Array, Layer, Network, Operand, QuantTensor
 from quantscope.plain_text import printable
 from quantscope.report.network_text import batch_of, range_text, spread_text, tensor_notes
-from quantscope.report.table import Column, Fact, TextTable
-from quantscope.report.wording import (
-    attribute_text,
-    count,
-    number,
-    shape_text,
-    type_text,
-)
+from quantscope.report.table import Column, Fact, Table
+from quantscope.report.wording import attribute_text, count, number, shape_text, type_text
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _BINS = 32
@@ -35,7 +29,7 @@ def tensor_facts(tensor: QuantTensor) -> tuple[Fact, ...]:
     return tuple(_tensor_facts(tensor))
 
 
-def channel_table(tensor: QuantTensor) -> TextTable:
+def channel_table(tensor: QuantTensor) -> Table:
     """Every scale and zero-point; of stored tensors also what the integers of a channel reach."""
     params = tensor.params
     low, high = params.representable_range
@@ -61,7 +55,7 @@ def channel_table(tensor: QuantTensor) -> TextTable:
         else:
             columns += ["integer", "value"]
             cells += [[f"{value:g}" for value in integers], list(map(number, tensor.values()))]
-    return TextTable(
+    return Table(
         title=f"{printable(tensor.name)} by {columns[0]}",
         columns=tuple(Column(heading, right=True) for heading in columns),
         rows=tuple(zip(*cells, strict=True)),
@@ -87,14 +81,14 @@ def corner(array: Array) -> tuple[str, Array]:
     return f"[{', '.join(texts)}]" if texts else "", np.asarray(array[index])
 
 
-def slice_table(tensor: QuantTensor) -> TextTable:
+def slice_table(tensor: QuantTensor) -> Table:
     """A corner of the stored integers, and the same dequantized."""
     index, integers = corner(_numbers(tensor))
     _, values = corner(tensor.values())
     rows = np.atleast_2d(integers)
     real = np.atleast_2d(values)
     width = rows.shape[1]
-    return TextTable(
+    return Table(
         title=f"{printable(tensor.name)}{index}: integers, then real values",
         columns=tuple(Column("", right=True) for _ in range(2 * width + 1)),
         rows=tuple(

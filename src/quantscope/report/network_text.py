@@ -8,15 +8,8 @@ import numpy as np
 from quantscope.model.network import Array, Dim, Layer, Network, Operand, QuantTensor
 from quantscope.model.residuals import residuals
 from quantscope.plain_text import elided, printable
-from quantscope.report.table import Column, Fact, TextTable
-from quantscope.report.wording import (
-    amount,
-    attributes_text,
-    count,
-    number,
-    shape_text,
-    type_text,
-)
+from quantscope.report.table import Column, Fact, Table
+from quantscope.report.wording import amount, attributes_text, count, number, shape_text, type_text
 
 FORMATS = {
     "float": "float ONNX",
@@ -75,10 +68,10 @@ def quantized_text(network: Network) -> str:
     return ", ".join(parts) + left
 
 
-def layer_table(network: Network) -> TextTable:
+def layer_table(network: Network) -> Table:
     batch = batch_of(network)
     without = f"shapes without the batch {batch}; " if batch is not None else ""
-    return TextTable(
+    return Table(
         title=f"Layers ({without}weights and memory in bytes)",
         columns=(
             Column("layer"),
@@ -114,10 +107,10 @@ def flow_text(layer: Layer, batch: Dim) -> str:
     return f"{inputs} → {outputs}" if inputs else outputs
 
 
-def activation_table(network: Network) -> TextTable:
+def activation_table(network: Network) -> Table:
     tensors = [tensor for tensor in network.tensors if tensor.role == "activation"]
     steps = _has_steps(tensors)
-    return TextTable(
+    return Table(
         title="Quantized activations" + ("" if steps else " (the step is the scale)"),
         columns=(
             Column("tensor"),
@@ -143,7 +136,7 @@ def activation_table(network: Network) -> TextTable:
     )
 
 
-def constant_table(network: Network) -> TextTable:
+def constant_table(network: Network) -> Table:
     """Weights and biases; a single scale of a tensor stands where the mean of several does."""
     tensors = [tensor for tensor in network.tensors if tensor.role != "activation"]
     steps = _has_steps(tensors)
@@ -153,7 +146,7 @@ def constant_table(network: Network) -> TextTable:
     hints += [] if steps else ["the step is the scale"]
     hints += [] if zero_points else ["zero-points are 0"]
     notes = any(map(_constant_notes, tensors))
-    return TextTable(
+    return Table(
         title="Quantized weights and biases" + (f" ({'; '.join(hints)})" if hints else ""),
         columns=(
             Column("tensor"),
@@ -183,7 +176,7 @@ def constant_table(network: Network) -> TextTable:
     )
 
 
-def residual_table(network: Network) -> TextTable:
+def residual_table(network: Network) -> Table:
     """One row a branch; the ratio and the output's step stand beside the first."""
     rows: list[tuple[str, ...]] = []
     for found in residuals(network):
@@ -200,7 +193,7 @@ def residual_table(network: Network) -> TextTable:
                     "–" if left is None else f"{left:.2f} of {branch.bits}",
                 )
             )
-    return TextTable(
+    return Table(
         title="Where branches meet (bits lost: log2 of the output's step over the branch's own)",
         columns=(
             Column("layer"),

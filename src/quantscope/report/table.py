@@ -1,9 +1,12 @@
-"""Tables and facts as values that lay themselves out: testable without a terminal."""
+"""Tables, facts and lines as values: testable without a terminal or a browser.
+
+A table becomes text here, fitted to a terminal's width, and HTML in `html.py`.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 from rich.cells import cell_len, chop_cells
 
@@ -18,14 +21,39 @@ _SHORTEST_BAR = 4
 class Column(NamedTuple):
     """Numbers stand `right` and are never folded.
 
-    Where there is no room, bars become shorter, names are cut in their middle and other text is
-    folded; if that is not enough, the columns of the highest `spare` are left out, and so on.
+    Where a terminal has no room, bars become shorter, names are cut in their middle and other text
+    is folded; if that is not enough, the columns of the highest `spare` are left out, and so on.
+
+    A page also shows the `unit` below the heading and what is `explained` of it, and sorts by the
+    column: `first` is the order that a click gives first, which has the worst on top.
     """
 
     heading: str
     right: bool = False
     kind: Literal["text", "name", "bar"] = "text"
     spare: int = 0
+    unit: str = ""
+    explained: str = ""
+    first: Literal["ascending", "descending"] = "ascending"
+    is_faint: bool = False
+
+
+class Number(str):
+    """A cell that knows the number it shows, by which a page sorts it; None goes last."""
+
+    __slots__ = ("value",)
+    value: float | None
+
+    def __new__(cls, text: str, value: float | None = None) -> Self:
+        made = super().__new__(cls, text)
+        made.value = value
+        return made
+
+
+class Strong(str):
+    """A cell that stands out among its neighbours."""
+
+    __slots__ = ()
 
 
 class Fact(NamedTuple):
@@ -36,12 +64,26 @@ class Fact(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TextTable:
-    """`title` is one line that also explains what the columns do not say."""
+class Line:
+    """A line that is printed as it is, never broken, and how loudly."""
+
+    text: str = ""
+    tone: Literal["plain", "strong", "faint", "warning"] = "plain"
+
+
+@dataclass(frozen=True)
+class Table:
+    """`title` is one line that also explains what the columns do not say.
+
+    On a page, rows may have `anchors` to link to, one for each row or none at all, and those whose
+    places are in `flagged` are marked.
+    """
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
+    anchors: tuple[str, ...] = ()
+    flagged: frozenset[int] = frozenset()
 
     def column(self, heading: str) -> tuple[str, ...]:
         place = [column.heading for column in self.columns].index(heading)
@@ -57,25 +99,26 @@ class TextTable:
             names = ", ".join(dict.fromkeys(left_out))
             yield f"no room for {names}: a wider terminal, or --json, has all"
 
-    def _fitted(self, width: int) -> "TextTable":
+    def _fitted(self, width: int) -> "Table":
         """Without what there is no room for."""
         table = self
         while table._least_width() > width:
             most = max(column.spare for column in table.columns)
             if not most:
                 break
-            table = table._keeping([column.spare != most for column in table.columns])
+            table = table.keep([column.spare != most for column in table.columns])
         widths = table._widths(width)
-        return table._keeping(
+        return table.keep(
             [
                 column.kind != "bar" or size >= _SHORTEST_BAR
                 for column, size in zip(table.columns, widths, strict=True)
             ]
         )
 
-    def _keeping(self, kept: Sequence[bool]) -> "TextTable":
+    def keep(self, kept: Sequence[bool]) -> "Table":
+        """Leave out the columns whose place in `kept` is False."""
         rows = tuple(tuple(compress(row, kept)) for row in self.rows)
-        return TextTable(self.title, tuple(compress(self.columns, kept)), rows)
+        return replace(self, columns=tuple(compress(self.columns, kept)), rows=rows)
 
     def _laid_out(self, width: int | None) -> Iterator[str]:
         headings = tuple(column.heading for column in self.columns)

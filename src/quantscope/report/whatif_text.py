@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from quantscope.edit import Change, Edit, describe
 from quantscope.model import QuantParams
 from quantscope.plain_text import many, printable
-from quantscope.report.table import Column, TextTable
+from quantscope.report.table import Column, Table
 from quantscope.report.wording import paired_text, rounded
 from quantscope.run.evaluate import Evaluation
 from quantscope.run.whatif.whatif import DownstreamSqnr, Effect
@@ -77,8 +77,8 @@ def _accuracy(evaluation: Evaluation) -> str:
     return f"{evaluation.accuracy:.2%}  [{low:.2%}, {high:.2%}] at 95 %{nan}"
 
 
-def _changes(changes: Sequence[Change]) -> TextTable:
-    return TextTable(
+def _changes(changes: Sequence[Change]) -> Table:
+    return Table(
         "what changed in the model",
         (
             Column("tensor", kind="name"),
@@ -134,7 +134,7 @@ def _sqnr(sqnr: DownstreamSqnr, width: int | None) -> Iterator[str]:
             )
             for name, before, after in known
         )
-        yield from TextTable("SQNR", (Column("tensor", kind="name"), *right), rows).lines(width)
+        yield from Table("SQNR", (Column("tensor", kind="name"), *right), rows).lines(width)
     else:
         yield "no SQNR downstream is to be seen"
     if sqnr.unseen:

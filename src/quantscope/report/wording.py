@@ -1,6 +1,7 @@
 """Names, numbers and shapes as a person reads them."""
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from quantscope.model.network import AttributeValue, Dim, Layer, Shape
 from quantscope.plain_text import elided, many, printable
@@ -16,9 +17,38 @@ def rounded(value: float, form: str) -> str:
     return format(0.0, form) if float(text.rstrip("%")) == 0 else text
 
 
+def signed(value: float, form: str = "+g") -> str:
+    """With its sign, a true minus, and a bare 0."""
+    text = format(value, form)
+    return "0" if float(text) == 0 else text.replace("-", "−")
+
+
 def number(value: float) -> str:
     """Four significant digits."""
     return f"{value:.4g}"
+
+
+class ComparedWithFloat(Protocol):
+    """What a comparison and a sensitivity say of where they come from."""
+
+    @property
+    def model(self) -> str: ...
+    @property
+    def float_model(self) -> str: ...
+    @property
+    def execution(self) -> str: ...
+    @property
+    def images(self) -> int: ...
+    @property
+    def data(self) -> str: ...
+
+
+def origin_text(result: ComparedWithFloat) -> str:
+    """The two models, the quantized one's execution, and the images."""
+    return (
+        f"{result.model} against {result.float_model}, {result.execution} execution, "
+        f"{many(result.images, 'image')} of {result.data}"
+    )
 
 
 def paired_text(delta: PairedDelta) -> str:

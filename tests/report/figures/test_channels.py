@@ -10,7 +10,7 @@ from matplotlib.colors import to_hex
 
 from quantscope.arithmetic import QuantParams
 from quantscope.report.figures import channel_error
-from quantscope.report.style import ERROR, QUANTIZED
+from quantscope.report.figures.style import ERROR, QUANTIZED
 
 
 def test_rmse_is_in_steps_of_the_whole_tensors_quantizer() -> None:

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 
 from quantscope.report.figures import confusion, confusion_difference, per_class_change
-from quantscope.report.style import GAIN, INK, LOSS, ink_over
+from quantscope.report.figures.style import GAIN, INK, LOSS, ink_over
 from quantscope.run.evaluate import paired
 
 # Labels are 0, 0, 1, 1, 2, 2.

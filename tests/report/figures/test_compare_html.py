@@ -13,14 +13,14 @@ from figure_values import ADD, CONV, HEAD, INPUT, WEIGHT, comparison, evaluation
 from quantscope.model import Network, find_model, load_onnx, read_onnx
 from quantscope.report.compare.html import comparison_html
 from quantscope.report.compare.tables import (
-    Cell,
-    Column,
-    Row,
     comparison_tables,
+    match_tensors,
     number,
-    side_by_side,
-    table,
+    side_by_side_key,
+    side_by_side_table,
 )
+from quantscope.report.html import table_html
+from quantscope.report.table import Column, Number, Table
 from quantscope.run.compare.results import ErrorSources, TensorComparison
 from quantscope.run.evaluate import paired
 
@@ -182,13 +182,15 @@ def test_two_models_stand_side_by_side_with_their_parameters(network: Network) -
     stem = replace(CONV, name="stem.out", float_name="relu")
     one = comparison(tensors=(stem,))
     two = comparison(model="two.onnx", tensors=(replace(stem, sqnr_db=30.0),))
-    found = Page(side_by_side((one, two), (network, None))).text
-    assert "A is net.onnx; B is two.onnx." in found
+    table = side_by_side_table((network, None), match_tensors(one, two))
+    found = Page(table_html(table, sorts=True)).text
+    assert side_by_side_key((one, two), 1) == "A is net.onnx; B is two.onnx"
     other = comparison(model="three.onnx", tensors=(replace(stem, name="s.out"), ADD))
-    text = side_by_side((one, other), (None, None))
+    text = Page(comparison_html(one, other=other)).text
     assert "B is three.onnx, 1 of its tensors without a counterpart." in text
     elsewhere = replace(other, float_digest="d" * 64)
-    assert "A is net.onnx, 1 of its tensors without" in side_by_side((one, elsewhere), (None, None))
+    text = Page(comparison_html(one, other=elsewhere)).text
+    assert "A is net.onnx, 1 of its tensors without" in text
     assert "stem.out 34.5 30.0 −4.5 38.0 38.0 0.500 0.500 int8 0.070202, −128" in found
 
 
@@ -210,7 +212,10 @@ def test_the_second_model_has_its_own_float_model_and_links_to_no_row_of_the_fir
 def test_tables_give_exact_dashes_and_the_kernel_only_where_there_is_one() -> None:
     runtime = replace(CONV, sources=ErrorSources(0.1, 0.0, 0.0, -0.0001, 0.9, {}))
     plain, with_kernel = (
-        "".join(comparison_tables(comparison(tensors=(INPUT, tensor))))
+        "".join(
+            table_html(table, sorts=True)
+            for table in comparison_tables(comparison(tensors=(INPUT, tensor)))
+        )
         for tensor in (CONV, runtime)
     )
     assert "kernel" not in plain and "kernel" in with_kernel
@@ -220,10 +225,12 @@ def test_tables_give_exact_dashes_and_the_kernel_only_where_there_is_one() -> No
 
 
 def test_a_column_without_a_number_is_left_out() -> None:
-    columns = [Column("name", is_text=True), Column("some"), Column("none")]
-    made = table(columns, [Row([Cell("a"), Cell("1", 1.0), Cell("–")]),
-                           Row([Cell("b"), Cell("–"), Cell("–")])])  # fmt: skip
+    columns = (Column("name"), Column("some", right=True), Column("none", right=True))
+    rows = (("a", Number("1", 1.0), Number("–")), ("b", Number("–"), Number("–")))
+    found = Table("", columns, rows)
+    made = table_html(found, sorts=True)
     assert "some" in made and "none</button>" not in made
+    assert "<th" in made and "none</th>" in table_html(found)
 
 
 def test_numbers_have_a_true_minus_and_no_sign_before_zero() -> None:

@@ -6,7 +6,7 @@ import pytest
 from figure_values import ADD, CONV, activation, bars, colour, comparison, drawn, texts, ticks
 
 from quantscope.report.figures import error_sources
-from quantscope.report.style import DARK, LIGHT
+from quantscope.report.figures.style import DARK, LIGHT
 from quantscope.run.compare.results import ErrorSources
 
 

@@ -11,7 +11,7 @@ from quantscope.arithmetic import QuantParams, dequantize, quantize
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError
 from quantscope.report.figures.feature_maps import feature_maps
-from quantscope.report.style import png_bytes
+from quantscope.report.figures.style import png_bytes
 from quantscope.run import capture
 from quantscope.run.capture.captured import CapturedTensor
 

@@ -21,7 +21,7 @@ from test_residual_branches import RESIDUAL
 
 from quantscope.model import find_model, load_onnx, read_onnx
 from quantscope.report import figures
-from quantscope.report.style import DARK, LIGHT, plain, png_bytes, svg_bytes
+from quantscope.report.figures.style import DARK, LIGHT, plain, png_bytes, svg_bytes
 from quantscope.run.compare.results import TensorComparison
 from quantscope.run.evaluate import paired
 

@@ -14,7 +14,7 @@ from quantscope.data import load_sample
 from quantscope.model import QuantTensor
 from quantscope.model.pairing import TensorPair
 from quantscope.report.figures.histograms import activation_histogram, percent, weight_histograms
-from quantscope.report.style import png_bytes
+from quantscope.report.figures.style import png_bytes
 from quantscope.run.histograms.histograms import histograms
 from quantscope.run.histograms.results import Histogram, Histograms
 from quantscope.run.histograms.series import plan

@@ -7,7 +7,7 @@ import pytest
 from figure_values import drawn, texts, ticks
 
 from quantscope.report.figures import sensitivity_ranking
-from quantscope.report.style import EDITED, QUANTIZED
+from quantscope.report.figures.style import EDITED, QUANTIZED
 from quantscope.study.sensitivity.results import Base, NotSwitched, Sensitivity, SensitivityRow
 
 

@@ -6,7 +6,7 @@ from figure_values import ADD, CONV, bars, colour, comparison, drawn, texts, tic
 
 from quantscope.model.residuals import Branch, Residual
 from quantscope.report.figures import residual_branches
-from quantscope.report.style import LIGHT
+from quantscope.report.figures.style import LIGHT
 
 RESIDUAL = Residual(
     layer="add",

@@ -9,7 +9,7 @@ from figure_values import bars, colour, drawn, texts, ticks
 from quantscope.model import Network, Pairing, QuantParams, find_model, load_onnx, pair, read_onnx
 from quantscope.report.figures import scales_along, weight_ranges
 from quantscope.report.figures.scales import span_of
-from quantscope.report.style import EDITED, FLOAT, QUANTIZED, WEIGHTS
+from quantscope.report.figures.style import EDITED, FLOAT, QUANTIZED, WEIGHTS
 
 
 @pytest.fixture(scope="module")

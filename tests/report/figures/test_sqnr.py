@@ -7,7 +7,7 @@ from figure_values import ADD, CONV, HEAD, INPUT, activation, comparison, drawn,
 from matplotlib.collections import LineCollection
 
 from quantscope.report.figures import sqnr_along
-from quantscope.report.style import EDITED, QUANTIZED
+from quantscope.report.figures.style import EDITED, QUANTIZED
 
 WHOLE = {"conv": 34.5, "add": 25.0, "head": 24.0}
 LOCAL = {"conv": 38.0, "add": 37.5, "head": 39.0}

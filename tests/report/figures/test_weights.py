@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import Network, Pairing, find_model, load_onnx, pair, read_onnx
+from quantscope.report.figures.style import png_bytes
 from quantscope.report.figures.weights import weights_heatmap
-from quantscope.report.style import png_bytes
 
 Array = np.ndarray[Any, Any]
 

@@ -9,9 +9,7 @@ from quantscope.app.panes.parts import safe
 from quantscope.app.session import Session
 from quantscope.app.words import word
 from quantscope.plain_text import printable
-from quantscope.report.network_text import FORMATS, quantized_text
-from quantscope.report.style import signed
-from quantscope.report.wording import amount
+from quantscope.report import FORMATS, amount, quantized_text, signed
 from quantscope.run import Evaluation
 
 _MISSING = {

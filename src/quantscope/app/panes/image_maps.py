@@ -9,8 +9,7 @@ from quantscope.app.painter import Wanted
 from quantscope.app.pictures import WHOLE
 from quantscope.app.selection import Selection
 from quantscope.app.session import Session
-from quantscope.report.figures.feature_maps import feature_maps
-from quantscope.report.style import ThemeName
+from quantscope.report.figures import ThemeName, feature_maps
 from quantscope.run import capture
 
 

@@ -21,10 +21,19 @@ from quantscope.app.session import Session
 from quantscope.app.words import word
 from quantscope.edit import Change
 from quantscope.model import Layer, QuantTensor
-from quantscope.report.layer_text import channel_table, layer_tensors
-from quantscope.report.network_text import batch_of, flow_text, range_text, spread_text
-from quantscope.report.style import DARK, LIGHT, SOURCE_NAMES, ThemeName
-from quantscope.report.wording import amount, attributes_text, shape_text, type_text
+from quantscope.report import (
+    amount,
+    attributes_text,
+    batch_of,
+    channel_table,
+    flow_text,
+    layer_tensors,
+    range_text,
+    shape_text,
+    spread_text,
+    type_text,
+)
+from quantscope.report.figures import DARK, LIGHT, SOURCE_NAMES, ThemeName
 from quantscope.run.compare.results import TensorComparison
 from quantscope.run.kernels import MOVING_OPS
 

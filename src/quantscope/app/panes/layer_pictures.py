@@ -7,11 +7,14 @@ from quantscope.app.pictures import WHOLE
 from quantscope.app.selection import Selection
 from quantscope.app.session import Session
 from quantscope.model import QuantTensor
-from quantscope.report.figures import channel_error
-from quantscope.report.figures.histograms import activation_histogram, weight_histograms
-from quantscope.report.figures.weights import weights_heatmap
-from quantscope.report.layer_text import layer_tensors
-from quantscope.report.style import ThemeName
+from quantscope.report import layer_tensors
+from quantscope.report.figures import (
+    ThemeName,
+    activation_histogram,
+    channel_error,
+    weight_histograms,
+    weights_heatmap,
+)
 
 
 def wanted(session: Session, selection: Selection, *, theme: ThemeName) -> list[Wanted]:

@@ -11,13 +11,13 @@ from quantscope.app.pictures import WHOLE
 from quantscope.app.selection import select_layer, select_tensor
 from quantscope.app.session import Session
 from quantscope.report.figures import (
+    ThemeName,
     error_sources,
     scales_along,
     sensitivity_ranking,
     sqnr_along,
     weight_ranges,
 )
-from quantscope.report.style import ThemeName
 
 
 def show(tensors: mo.ui.anywidget, edited: EditedFile | None) -> mo.Html:

@@ -19,8 +19,8 @@ from quantscope.app.widgets.ptq_form import PtqForm
 from quantscope.app.widgets.trials import TrialTable
 from quantscope.app.worker import Worker
 from quantscope.errors import QuantscopeError
-from quantscope.report.study.figures import accuracy_figure, calibration_curves, calibration_figure
-from quantscope.report.style import ThemeName
+from quantscope.report.figures import ThemeName
+from quantscope.report.study import accuracy_figure, calibration_curves, calibration_figure
 from quantscope.study.results import Measured, StudyResult
 from quantscope.study.trials import Trial
 

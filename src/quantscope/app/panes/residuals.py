@@ -12,8 +12,7 @@ from quantscope.app.selection import Selection, select_layer, select_tensor
 from quantscope.app.session import Session
 from quantscope.app.words import word
 from quantscope.model.residuals import Branch, Residual, residuals
-from quantscope.report.figures import residual_branches
-from quantscope.report.style import ThemeName
+from quantscope.report.figures import ThemeName, residual_branches
 from quantscope.run.compare.results import TensorComparison
 
 _FLOAT = "Nothing is quantized in this network, so its branches have no steps that could differ."

@@ -19,7 +19,7 @@ from quantscope.app.words import word
 from quantscope.app.worker import mistake
 from quantscope.data import Samples
 from quantscope.errors import QuantscopeError
-from quantscope.report.trace_text import computation
+from quantscope.report import computation
 from quantscope.run import Trace, capture, trace_value
 
 if TYPE_CHECKING:

@@ -1,31 +1,36 @@
 """A comparison as one page that needs nothing else: sentences, figures, tables, provenance."""
 
-from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator
-from html import escape
-from typing import NamedTuple
-
-from matplotlib.figure import Figure
+from collections.abc import Iterator
 
 from quantscope.model import Network, Pairing
-from quantscope.model.residuals import residuals
 from quantscope.plain_text import many, printable
-from quantscope.report.compare.page import page
-from quantscope.report.compare.tables import anchor_of, comparison_tables, number, side_by_side
-from quantscope.report.figures.channels import channel_error
-from quantscope.report.figures.classes import confusion_difference, per_class_change
-from quantscope.report.figures.histograms import activation_histogram, weight_histograms
-from quantscope.report.figures.residuals import residual_branches
-from quantscope.report.figures.scales import scales_along, weight_ranges
-from quantscope.report.figures.sources import error_sources
-from quantscope.report.figures.sqnr import sqnr_along
+from quantscope.report.compare.page_style import COMPARISON_STYLE
+from quantscope.report.compare.pictures import (
+    channel_picture,
+    figures_html,
+    histogram_picture,
+    matched_tensors,
+    pictures_along,
+    pictures_of_classes,
+)
+from quantscope.report.compare.tables import (
+    anchor_of,
+    comparison_tables,
+    match_tensors,
+    number,
+    side_by_side_key,
+    side_by_side_table,
+)
+from quantscope.report.html import facts_html, list_html, table_html, text_html
+from quantscope.report.page import SORTING, STYLE, page
 from quantscope.report.provenance_text import provenance_facts
-from quantscope.report.style import ThemeName, signed, svg_bytes
+from quantscope.report.table import Table
+from quantscope.report.wording import signed
 from quantscope.run.compare.reading import flagged, reading, usual
-from quantscope.run.compare.results import Comparison, TensorComparison
+from quantscope.run.compare.results import Comparison
 from quantscope.run.compare.side_by_side import SideBySide
 from quantscope.run.evaluate import PairedDelta
-from quantscope.run.histograms.results import Histogram, Histograms
+from quantscope.run.histograms.results import Histograms
 
 _EXECUTIONS = {
     "reference": "the arithmetic that the model file states",
@@ -89,19 +94,28 @@ def comparison_html(
         _reading(comparison, named=other is not None),
         *([] if other is None else [_reading(other, named=True, linked=False)]),
         "<h2>Along the network</h2>",
-        _figures(_along(comparison, network, pairing, other, versions)),
+        figures_html(pictures_along(comparison, network, pairing, other, versions)),
         _channels(comparison, network),
         _values(histograms),
         *([] if other is None else _versions(comparison, other, network, other_network, versions)),
-        *comparison_tables(comparison),
-        *([] if accuracy is None else ["<h2>Classes</h2>", _figures(_classes(accuracy))]),
+        *(
+            f"<h2>{table.title}</h2>{table_html(table, sorts=True)}"
+            for table in comparison_tables(comparison)
+        ),
+        *(
+            []
+            if accuracy is None
+            else ["<h2>Classes</h2>", figures_html(pictures_of_classes(accuracy))]
+        ),
         *_missing(comparison),
         _how_to_read(),
         _provenance(comparison, network, other),
     ]
     contents, body = _with_contents("\n".join(parts))
-    head = f"<h1>{_text(title)}</h1>{_subtitle(comparison)}{contents}"
-    return page(_text(title), head + body)
+    head = f"<h1>{text_html(title)}</h1>{_subtitle(comparison)}{contents}"
+    return page(
+        title, f"<main>\n{head}{body}\n</main>", style=STYLE + COMPARISON_STYLE, script=SORTING
+    )
 
 
 def _with_contents(body: str) -> tuple[str, str]:
@@ -114,19 +128,15 @@ def _with_contents(body: str) -> tuple[str, str]:
     return f"<nav>{' '.join(links)}</nav>", first + "".join(placed)
 
 
-def _text(text: str) -> str:
-    return escape(printable(text))
-
-
 def _subtitle(comparison: Comparison) -> str:
     return (
-        f'<p class="faint">{many(comparison.images, "image")} of {_text(comparison.data)}, '
+        f'<p class="faint">{many(comparison.images, "image")} of {text_html(comparison.data)}, '
         f"{comparison.execution} execution: {_EXECUTIONS[comparison.execution]}.</p>"
     )
 
 
 def _numbers(comparison: Comparison, accuracy: PairedDelta | None, *, named: bool) -> str:
-    name = f"<h3>{_text(comparison.model)}</h3>" if named else ""
+    name = f"<h3>{text_html(comparison.model)}</h3>" if named else ""
     return f'{name}<dl class="numbers">{"".join(_cards(comparison, accuracy))}</dl>'
 
 
@@ -162,17 +172,17 @@ def _cards(comparison: Comparison, accuracy: PairedDelta | None) -> Iterator[str
 
 def _card(name: str, value: str, more: str) -> str:
     return (
-        f"<div><dt>{escape(name)}</dt><dd class='value'>{escape(value)}</dd>"
-        f"<dd class='more'>{escape(more)}</dd></div>"
+        f"<div><dt>{text_html(name)}</dt><dd class='value'>{text_html(value)}</dd>"
+        f"<dd class='more'>{text_html(more)}</dd></div>"
     )
 
 
 def _reading(comparison: Comparison, *, named: bool, linked: bool = True) -> str:
     """The second model's tensors have no rows of their own to link to."""
     found = reading(comparison)
-    where = f" in {_text(comparison.model)}" if named else ""
+    where = f" in {text_html(comparison.model)}" if named else ""
     normal = usual(comparison)
-    lead = f"<p>{_text(normal)}</p>" if normal else ""
+    lead = f"<p>{text_html(normal)}</p>" if normal else ""
     if not found:
         within = "<p>Every tensor is within what is usual for its bit width.</p>"
         return f"<h2>Nothing stands out{where}</h2>{lead}{within}"
@@ -180,8 +190,8 @@ def _reading(comparison: Comparison, *, named: bool, linked: bool = True) -> str
     lines = []
     for sentence in found:
         start = next((name for name in links if sentence.startswith(name)), "")
-        link = f'<a href="#{links[start]}">{_text(start[:-2])}</a>: ' if start else ""
-        lines.append(f"<li>{link}{_text(sentence[len(start) :])}</li>")
+        link = f'<a href="#{links[start]}">{text_html(start[:-2])}</a>: ' if start else ""
+        lines.append(f"<li>{link}{text_html(sentence[len(start) :])}</li>")
     first, more = _list(lines[:_MOST_FINDINGS]), lines[_MOST_FINDINGS:]
     if more:
         first += f"<details><summary>{len(more)} more</summary>{_list(more)}</details>"
@@ -190,84 +200,6 @@ def _reading(comparison: Comparison, *, named: bool, linked: bool = True) -> str
 
 def _list(lines: list[str]) -> str:
     return f'<ul class="reading">{"".join(lines)}</ul>'
-
-
-class Picture(NamedTuple):
-    """A figure for each theme, and what it shows, for who cannot see it.
-
-    What a reader must know stands in the figure itself.
-    """
-
-    draw: Callable[[ThemeName], Figure]
-    in_words: str
-
-
-def _figures(pictures: Iterable[Picture]) -> str:
-    return '<div class="figures">' + "".join(map(_figure, pictures)) + "</div>"
-
-
-def _figure(picture: Picture) -> str:
-    light = picture.draw("light")
-    width, height = (round(96 * inches) for inches in light.get_size_inches())
-    sources = {"light": svg_bytes(light), "dark": svg_bytes(picture.draw("dark"))}
-    data = {
-        name: f"data:image/svg+xml;base64,{b64encode(svg).decode()}"
-        for name, svg in sources.items()
-    }
-    return (
-        f'<figure><picture><source media="(prefers-color-scheme: dark)" srcset="{data["dark"]}">'
-        f'<img alt="{_text(picture.in_words)}" width="{width}" height="{height}" '
-        f'style="max-width: {round(1.35 * width)}px" src="{data["light"]}"></picture></figure>'
-    )
-
-
-def _along(
-    comparison: Comparison,
-    network: Network | None,
-    pairing: Pairing | None,
-    other: Comparison | None,
-    versions: SideBySide | None,
-) -> Iterator[Picture]:
-    names = (comparison.model, other.model) if other is not None else None
-    known = None if versions is None else {a.name: b for a, b in _matched(versions)}
-    yield Picture(
-        lambda theme: sqnr_along(comparison, other, labels=names, counterparts=known, theme=theme),
-        "How much of the signal is left at each activation, and what its own quantizer would leave "
-        "if nothing before it were quantized.",
-    )
-    for each in (comparison,) if other is None else (comparison, other):
-        yield Picture(
-            lambda theme, each=each: error_sources(each, per_input=True, theme=theme),  # type: ignore[misc]
-            f"{each.model}: each activation's error taken apart. Grey was there before, colours "
-            f"are born in the layer.",
-        )
-    if network is not None:
-        joins = residuals(network)
-        if joins:
-            yield Picture(
-                lambda theme: residual_branches(joins, comparison, theme=theme),
-                "Where branches meet: whose step is finer than the sum's loses bits; the error of "
-                "the sum by the branch through which it came.",
-            )
-        yield Picture(
-            lambda theme: scales_along(network, theme=theme),
-            "The value of one step at every activation, and over the channels of every weight.",
-        )
-        yield Picture(
-            lambda theme: weight_ranges(network, pairing, theme=theme),
-            "The range of every layer's weights.",
-        )
-
-
-def _classes(accuracy: PairedDelta) -> Iterator[Picture]:
-    yield Picture(
-        lambda theme: per_class_change(accuracy, theme=theme),
-        "Images of each class that only the quantized, and only the float model gets right.",
-    )
-    yield Picture(
-        lambda theme: confusion_difference(accuracy, theme=theme),
-        "The quantized model's confusion minus the float model's.",
-    )
 
 
 def _channels(comparison: Comparison, network: Network | None) -> str:
@@ -279,17 +211,9 @@ def _channels(comparison: Comparison, network: Network | None) -> str:
         chosen = sorted(with_error, key=lambda t: t.sqnr_db or 0.0)[:1]
     if not chosen:
         return ""
-    pictures = [_channel_picture(tensor, network) for tensor in chosen[:_MOST_CHANNEL_FIGURES]]
+    pictures = [channel_picture(tensor, network) for tensor in chosen[:_MOST_CHANNEL_FIGURES]]
     why = "tensors that stand out" if marked else "the tensor with the lowest SQNR"
-    return f"<details><summary>Channels of {why}</summary>{_figures(pictures)}</details>"
-
-
-def _channel_picture(tensor: TensorComparison, network: Network | None) -> Picture:
-    params = network.tensor(tensor.name).params if network is not None else None
-    return Picture(
-        lambda theme: channel_error(tensor, params=params, theme=theme),
-        f"The channels of {tensor.name}.",
-    )
+    return f"<details><summary>Channels of {why}</summary>{figures_html(pictures)}</details>"
 
 
 def _versions(
@@ -299,52 +223,45 @@ def _versions(
     other_network: Network | None,
     versions: SideBySide | None,
 ) -> Iterator[str]:
-    matched = None if versions is None else _matched(versions)
-    yield side_by_side((comparison, other), (network, other_network), matched)
+    pair = (comparison, other)
+    matched = match_tensors(*pair) if versions is None else matched_tensors(versions)
+    table = side_by_side_table((network, other_network), matched)
+    key = text_html(side_by_side_key(pair, len(matched)))
+    yield _table(table, f'<p class="faint">{key}.</p>')
     if versions is not None and versions.only_in_one:
-        lines = "".join(
-            f"<li>{'A' if each.version == 'first' else 'B'}: {_text(each.tensor.name)}: "
-            f"{_text(each.reason)}</li>"
+        lines = list_html(
+            f"{'A' if each.version == 'first' else 'B'}: {each.tensor.name}: {each.reason}"
             for each in versions.only_in_one
         )
-        yield f"<details><summary>In one version only</summary><ul>{lines}</ul></details>"
-
-
-def _matched(versions: SideBySide) -> list[tuple[TensorComparison, TensorComparison]]:
-    both = [(row.first.error, row.second.error) for row in versions.rows]
-    return [(a, b) for a, b in both if a is not None and b is not None]
+        yield f"<details><summary>In one version only</summary>{lines}</details>"
 
 
 def _values(histograms: Histograms | None) -> str:
     if histograms is None or not histograms.tensors:
         return ""
-    pictures = _figures(map(_histogram, histograms.tensors))
-    names = ", ".join(_text(tensor.name) for tensor in histograms.tensors)
+    pictures = figures_html(map(histogram_picture, histograms.tensors))
+    names = ", ".join(text_html(tensor.name) for tensor in histograms.tensors)
     return f"<details><summary>Values of {names}</summary>{pictures}</details>"
 
 
-def _histogram(histogram: Histogram) -> Picture:
-    if histogram.role == "weight":
-        return Picture(
-            lambda theme: weight_histograms(histogram, theme=theme),
-            f"{histogram.name} as float, int8 and uint8, in the same bins.",
-        )
-    return Picture(
-        lambda theme: activation_histogram(histogram, log=True, theme=theme),
-        f"The values of {histogram.name} in both networks, in the same bins, what the quantizer "
-        f"can represent and what it clips.",
-    )
+def _table(table: Table, about: str = "") -> str:
+    return f"<h2>{text_html(table.title)}</h2>{about}{table_html(table, sorts=True)}"
+
+
+def _classes(accuracy: PairedDelta | None) -> Iterator[str]:
+    if accuracy is not None:
+        yield "<h2>Classes</h2>"
+        yield figures_html(pictures_of_classes(accuracy))
 
 
 def _missing(comparison: Comparison) -> Iterator[str]:
     missing = [*comparison.unpaired, *comparison.unseen]
     if missing:
-        lines = "".join(f"<li>{_text(t.name)}: {_text(t.reason)}</li>" for t in missing)
-        yield f"<h2>Not compared</h2><ul>{lines}</ul>"
+        yield "<h2>Not compared</h2>" + list_html(f"{t.name}: {t.reason}" for t in missing)
 
 
 def _how_to_read() -> str:
-    return f'<h2>How to read this</h2><dl class="facts">{_facts(_WORDS)}</dl>'
+    return f'<h2>How to read this</h2><dl class="facts">{facts_html(_WORDS)}</dl>'
 
 
 def _provenance(comparison: Comparison, network: Network | None, other: Comparison | None) -> str:
@@ -356,19 +273,15 @@ def _provenance(comparison: Comparison, network: Network | None, other: Comparis
         facts.append(("second float model", other.float_model, other.float_digest))
     facts.append(("images", f"{comparison.images:,} of {comparison.data}", comparison.data_digest))
     lines = [
-        f"<dt>{name}</dt><dd>{_text(text)}<br><code>sha256 {_text(digest)}</code></dd>"
+        f"<dt>{name}</dt><dd>{text_html(text)}<br><code>sha256 {text_html(digest)}</code></dd>"
         for name, text, digest in facts
     ]
     plain = [("execution", f"{comparison.execution}, {_EXECUTIONS[comparison.execution]}")]
     plain += list(comparison.provenance.items())
-    made = f'<h2>Made with</h2><dl class="facts">{"".join(lines)}{_facts(plain)}</dl>'
+    made = f'<h2>Made with</h2><dl class="facts">{"".join(lines)}{facts_html(plain)}</dl>'
     said = [] if network is None else provenance_facts(network)
     if not said:
         return made
-    own = _facts((fact.label.strip(), fact.text) for fact in said)
-    heading = f"<h2>What {_text(comparison.model)} says of itself</h2>"
+    own = facts_html((fact.label.strip(), fact.text) for fact in said)
+    heading = f"<h2>What {text_html(comparison.model)} says of itself</h2>"
     return f'{made}{heading}<dl class="facts">{own}</dl>'
-
-
-def _facts(facts: Iterable[tuple[str, str]]) -> str:
-    return "".join(f"<dt>{_text(name)}</dt><dd>{_text(text)}</dd>" for name, text in facts)

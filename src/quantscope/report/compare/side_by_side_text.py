@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from quantscope.plain_text import many, printable
+from quantscope.plain_text import printable
 from quantscope.report.network_text import spread_text
-from quantscope.report.table import Column, TextTable
-from quantscope.report.wording import rounded
+from quantscope.report.table import Column, Table
+from quantscope.report.wording import origin_text, rounded
 from quantscope.run.compare.results import Comparison
 from quantscope.run.compare.side_by_side import MatchedTensors, SideBySide, VersionTensor
 
@@ -20,7 +20,7 @@ def side_by_side_lines(result: SideBySide, width: int | None = None) -> Iterator
         yield from table.lines(width)
 
 
-def side_by_side_tables(result: SideBySide) -> Iterator[TextTable]:
+def side_by_side_tables(result: SideBySide) -> Iterator[Table]:
     for title, errors, roles in (
         (
             "activations along the first network: type, scale s and zero-point z, SQNR in dB of "
@@ -39,13 +39,13 @@ def side_by_side_tables(result: SideBySide) -> Iterator[TextTable]:
         columns = [column for version in versions for column in (version, *right)]
         rows = [_row(row, len(errors)) for row in result.rows if row.role in roles]
         if rows:
-            yield TextTable(
+            yield Table(
                 title,
                 (Column("float tensor", kind="name"), *columns, Column("SQNR 2 − 1", right=True)),
                 tuple(rows),
             )
     if result.only_in_one:
-        yield TextTable(
+        yield Table(
             "in one version only",
             (Column(""), Column("tensor", kind="name"), Column("parameters"),
              Column("SQNR", right=True), Column("why")),
@@ -63,10 +63,7 @@ def side_by_side_tables(result: SideBySide) -> Iterator[TextTable]:
 
 
 def _heading(comparison: Comparison) -> str:
-    heading = (
-        f"{comparison.model} against {comparison.float_model}, {comparison.execution} execution, "
-        f"{many(comparison.images, 'image')} of {comparison.data}"
-    )
+    heading = origin_text(comparison)
     output = comparison.output
     if output is None:
         return f"{heading}; no classes to compare: {comparison.no_output}"

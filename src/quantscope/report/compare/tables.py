@@ -1,118 +1,118 @@
 """The tables of a comparison's page; a click on a heading sorts them."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from html import escape
-from typing import NamedTuple
+from typing import Literal
 
 from quantscope.model import Network
 from quantscope.plain_text import printable
-from quantscope.report.style import signed
+from quantscope.report.table import Column, Number, Table
+from quantscope.report.wording import signed
 from quantscope.run.compare.reading import flagged
 from quantscope.run.compare.results import Comparison, TensorComparison
 
 
-class Column(NamedTuple):
-    """`first` is the order that a click gives first, the worst on top."""
-
-    heading: str
-    unit: str = ""
-    explained: str = ""
-    first: str = "ascending"
-    is_text: bool = False
-
-
-class Cell(NamedTuple):
-    """`value` sorts; None goes last. Columns of text sort by what they say."""
-
-    text: str
-    value: float | None = None
+def number_column(
+    heading: str,
+    unit: str,
+    explained: str,
+    first: Literal["ascending", "descending"] = "ascending",
+) -> Column:
+    return Column(heading, right=True, unit=unit, explained=explained, first=first)
 
 
-class Row(NamedTuple):
-    cells: Sequence[Cell]
-    anchor: str = ""
-    is_flagged: bool = False
-
-
-_NAME = Column("tensor", explained="Marked where it stands out", is_text=True)
+_NAME = Column("tensor", explained="Marked where it stands out")
 _MEASURES = (
-    Column("SQNR", "dB", "Of the network up to here"),
-    Column("alone", "dB", "SQNR of this quantizer alone, on the float value"),
-    Column("clipped", "%", "Float values beyond the range", "descending"),
-    Column("RMSE", "steps", "Of the whole error", "descending"),
-    Column("ideal", "steps", "The RMSE that rounding alone gives", "descending"),
-    Column("range used", "%", "How much of the range the float values span"),
-    Column("cosine", "", "Of the float and the quantized values"),
+    number_column("SQNR", "dB", "Of the network up to here"),
+    number_column("alone", "dB", "SQNR of this quantizer alone, on the float value"),
+    number_column("clipped", "%", "Float values beyond the range", "descending"),
+    number_column("RMSE", "steps", "Of the whole error", "descending"),
+    number_column("ideal", "steps", "The RMSE that rounding alone gives", "descending"),
+    number_column("range used", "%", "How much of the range the float values span"),
+    number_column("cosine", "", "Of the float and the quantized values"),
 )
 _SHARES = ("inherited", "weights", "rounding", "clipping", "kernel")
 
 
-def comparison_tables(comparison: Comparison) -> Iterator[str]:
-    """Activations, then constants, each under its heading."""
-    marked = flagged(comparison)
-
-    def row(tensor: TensorComparison, *more: Cell) -> Row:
-        cells = (Cell(tensor.name), *_measures(tensor), *more)
-        return Row(cells, anchor_of(comparison, tensor), tensor.name in marked)
-
+def comparison_tables(comparison: Comparison) -> Iterator[Table]:
+    """Activations, then constants."""
     if comparison.activations:
-        shares = [Column(name, "% of error", "Share of its error", "descending")
-                  for name in _SHARES]  # fmt: skip
-        rows = [row(t, *_shares(t)) for t in comparison.activations]
-        yield "<h2>Activations</h2>" + table((_NAME, *_MEASURES, *shares), rows)
+        shares = (
+            number_column(name, "% of error", "Share of its error", "descending")
+            for name in _SHARES
+        )
+        columns = (_NAME, *_MEASURES, *shares)
+        cells = ((*_measures(t), *_shares(t)) for t in comparison.activations)
+        yield _table("Activations", columns, comparison, comparison.activations, cells)
     constants = [t for t in comparison.tensors if t.role != "activation"]
     if constants:
-        worst = Column("worst channels", "dB", "Lowest SQNR first", is_text=True)
+        worst = Column("worst channels", unit="dB", explained="Lowest SQNR first")
         # Both SQNRs of a constant are that of its rounding.
-        measures = [column for column in _MEASURES if column.heading != "alone"]
-        rows = [row(t, Cell(_worst(t))) for t in constants]
-        rows = [r._replace(cells=[*r.cells[:2], *r.cells[3:]]) for r in rows]
-        yield "<h2>Weights and biases</h2>" + table((_NAME, *measures, worst), rows)
+        sqnr, _, *others = _MEASURES
+        rows = [(*_measures(t), _worst(t)) for t in constants]
+        without_alone = ((cells[0], *cells[2:]) for cells in rows)
+        columns = (_NAME, sqnr, *others, worst)
+        yield _table("Weights and biases", columns, comparison, constants, without_alone)
 
 
-def side_by_side(
-    pair: tuple[Comparison, Comparison],
+def _table(
+    title: str,
+    columns: tuple[Column, ...],
+    comparison: Comparison,
+    tensors: Sequence[TensorComparison],
+    cells: Iterable[tuple[str, ...]],
+) -> Table:
+    marked = flagged(comparison)
+    return Table(
+        title,
+        columns,
+        tuple((t.name, *more) for t, more in zip(tensors, cells, strict=True)),
+        tuple(anchor_of(comparison, t) for t in tensors),
+        frozenset(place for place, t in enumerate(tensors) if t.name in marked),
+    )
+
+
+def side_by_side_table(
     networks: tuple[Network | None, Network | None],
-    matched: Sequence[tuple[TensorComparison, TensorComparison]] | None = None,
-) -> str:
-    """A and B, tensor by tensor, with parameters where the network is given.
-
-    `matched` are those that stand for one another, where that is known better than by their names.
-    """
-    columns = [Column("tensor", "in A", is_text=True)]
-    columns += [Column(f"SQNR {x}", "dB", "Of the network up to here") for x in "AB"]
-    columns += [Column("B − A", "dB", "Difference of the SQNRs")]
-    columns += [Column(f"alone {x}", "dB", "SQNR of this quantizer alone") for x in "AB"]
-    columns += [Column(f"RMSE {x}", "steps", "Of the whole error", "descending") for x in "AB"]
+    matched: Sequence[tuple[TensorComparison, TensorComparison]],
+) -> Table:
+    """A and B, tensor by tensor, with parameters where the network is given."""
+    columns = [Column("tensor", unit="in A")]
+    columns += [number_column(f"SQNR {x}", "dB", "Of the network up to here") for x in "AB"]
+    columns += [number_column("B − A", "dB", "Difference of the SQNRs")]
+    columns += [number_column(f"alone {x}", "dB", "SQNR of this quantizer alone") for x in "AB"]
     columns += [
-        Column(f"parameters {x}", "scale, zero-point", is_text=True)
+        number_column(f"RMSE {x}", "steps", "Of the whole error", "descending") for x in "AB"
+    ]
+    columns += [
+        Column(f"parameters {x}", unit="scale, zero-point")
         for x, network in zip("AB", networks, strict=True)
         if network is not None
     ]
-    matched = list(_matched(*pair)) if matched is None else matched
-    rows = [
-        Row([Cell(mine.name), *_both(mine, found), *_parameters((mine, found), networks)])
+    rows = (
+        (mine.name, *_both(mine, found), *_parameters((mine, found), networks))
         for mine, found in matched
-    ]
-    alone = (len(each.tensors) - len(matched) for each in pair)
-    key = "; ".join(
-        f"{x} is {escape(printable(each.model))}"
+    )
+    return Table("Side by side", tuple(columns), tuple(rows))
+
+
+def side_by_side_key(pair: tuple[Comparison, Comparison], matched: int) -> str:
+    """Who A and B are, and how many tensors of each have no counterpart."""
+    alone = (len(each.tensors) - matched for each in pair)
+    return "; ".join(
+        f"{x} is {printable(each.model)}"
         + (f", {more} of its tensors without a counterpart" if more else "")
         for x, each, more in zip("AB", pair, alone, strict=True)
     )
-    return f'<h2>Side by side</h2><p class="faint">{key}.</p>' + table(columns, rows)
 
 
-def _matched(
+def match_tensors(
     one: Comparison, two: Comparison
-) -> Iterator[tuple[TensorComparison, TensorComparison]]:
+) -> list[tuple[TensorComparison, TensorComparison]]:
     """By the float tensor that both stand for; by name where the float models are two files."""
     same = one.float_digest == two.float_digest
     theirs = {(t.role, t.float_name if same else t.name): t for t in two.tensors}
-    for mine in one.tensors:
-        found = theirs.get((mine.role, mine.float_name if same else mine.name))
-        if found is not None:
-            yield mine, found
+    found = ((t, theirs.get((t.role, t.float_name if same else t.name))) for t in one.tensors)
+    return [(mine, other) for mine, other in found if other is not None]
 
 
 def anchor_of(comparison: Comparison, tensor: TensorComparison) -> str:
@@ -128,77 +128,36 @@ def number(value: float | None, form: str, unit: str = "") -> str:
     return (text.lstrip("-") if float(text) == 0 else text.replace("-", "−")) + unit
 
 
-def table(columns: Sequence[Column], rows: Sequence[Row]) -> str:
-    """A column of numbers without a single one is left out."""
-    kept = [
-        place
-        for place, column in enumerate(columns)
-        if column.is_text or any(row.cells[place].value is not None for row in rows)
-    ]
-    head = "".join(_heading(columns[place]) for place in kept)
-    body = "".join(
-        f"<tr{_attributes(row)}>"
-        + "".join(_cell(columns[place], row.cells[place]) for place in kept)
-        + "</tr>"
-        for row in rows
-    )
-    return (
-        f'<div class="wide"><table class="sortable"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
-
-
-def _attributes(row: Row) -> str:
-    anchor = f' id="{row.anchor}"' if row.anchor else ""
-    return anchor + (' class="flagged"' if row.is_flagged else "")
-
-
-def _heading(column: Column) -> str:
-    unit = f"<small>{escape(column.unit)}</small>" if column.unit else ""
-    return (
-        f'<th scope="col" aria-sort="none" data-first="{column.first}" '
-        f'title="{escape(column.explained)}"{" class=text" if column.is_text else ""}>'
-        f'<button type="button">{escape(column.heading)}</button>{unit}</th>'
-    )
-
-
-def _cell(column: Column, cell: Cell) -> str:
-    text = escape(printable(cell.text))
-    if column.is_text:
-        return f'<td class="text">{text}</td>'
-    return f'<td data-v="{"" if cell.value is None else f"{cell.value:.9g}"}">{text}</td>'
-
-
-def _measures(tensor: TensorComparison) -> Iterator[Cell]:
+def _measures(tensor: TensorComparison) -> Iterator[Number]:
     """In the order of `_MEASURES`."""
     yield _decibels(tensor, tensor.sqnr_db)
     yield _decibels(tensor, tensor.local_sqnr_db)
     low, high = tensor.clipped_low_fraction, tensor.clipped_high_fraction
     yield _percent(None if low is None or high is None else low + high, ".2f")
-    yield Cell(number(tensor.rmse_steps, ".3f"), tensor.rmse_steps)
-    yield Cell(number(tensor.ideal_rmse_steps, ".3f"), tensor.ideal_rmse_steps)
+    yield Number(number(tensor.rmse_steps, ".3f"), tensor.rmse_steps)
+    yield Number(number(tensor.ideal_rmse_steps, ".3f"), tensor.ideal_rmse_steps)
     yield _percent(tensor.used_share_of_range, ".0f")
-    yield Cell(number(tensor.cosine, ".5f"), tensor.cosine)
+    yield Number(number(tensor.cosine, ".5f"), tensor.cosine)
 
 
-def _decibels(tensor: TensorComparison, value: float | None) -> Cell:
-    return Cell("exact" if tensor.exact else number(value, ".1f"), value)
+def _decibels(tensor: TensorComparison, value: float | None) -> Number:
+    return Number("exact" if tensor.exact else number(value, ".1f"), value)
 
 
-def _percent(fraction: float | None, form: str) -> Cell:
+def _percent(fraction: float | None, form: str) -> Number:
     """What is there but would show as nothing is `<0.01`."""
     if fraction is None:
-        return Cell("–")
+        return Number("–")
     value = 100 * fraction
     shown = "0" if value == 0 else number(value, form)
-    return Cell("<0.01" if shown == "0.00" else shown, value)
+    return Number("<0.01" if shown == "0.00" else shown, value)
 
 
-def _shares(tensor: TensorComparison) -> Iterator[Cell]:
+def _shares(tensor: TensorComparison) -> Iterator[Number]:
     for name in _SHARES:
         share = None if tensor.sources is None else getattr(tensor.sources, name)
         value = None if share is None else 100 * share
-        yield Cell(number(value, ".1f"), value)
+        yield Number(number(value, ".1f"), value)
 
 
 def _worst(tensor: TensorComparison) -> str:
@@ -207,19 +166,19 @@ def _worst(tensor: TensorComparison) -> str:
     return ", ".join(f"{n} ({number(sqnr, '.1f')})" for n, sqnr in found)
 
 
-def _both(one: TensorComparison, two: TensorComparison) -> Iterator[Cell]:
+def _both(one: TensorComparison, two: TensorComparison) -> Iterator[Number]:
     pair = (one, two)
     yield from (_decibels(t, t.sqnr_db) for t in pair)
     both = one.sqnr_db is not None and two.sqnr_db is not None
     gap = (two.sqnr_db or 0.0) - (one.sqnr_db or 0.0) if both else None
-    yield Cell("–" if gap is None else signed(gap, "+.1f"), gap)
+    yield Number("–" if gap is None else signed(gap, "+.1f"), gap)
     yield from (_decibels(t, t.local_sqnr_db) for t in pair)
-    yield from (Cell(number(t.rmse_steps, ".3f"), t.rmse_steps) for t in pair)
+    yield from (Number(number(t.rmse_steps, ".3f"), t.rmse_steps) for t in pair)
 
 
 def _parameters(
     pair: Iterable[TensorComparison], networks: Iterable[Network | None]
-) -> Iterator[Cell]:
+) -> Iterator[str]:
     """`int8 0.070202, −128`: type, scale, zero-point if not 0; of channels least and largest."""
     for tensor, network in zip(pair, networks, strict=True):
         if network is not None:
@@ -231,4 +190,4 @@ def _parameters(
             digits = 5 if len(scales) == 1 else 3  # two versions may differ in the fourth
             scale = "…".join(number(value, f".{digits}g") for value in scales)
             zero = "…".join(number(value, "d") for value in zeros)
-            yield Cell(f"{params.dtype} {scale}" + (f", {zero}" if any(zeros) else ""))
+            yield f"{params.dtype} {scale}" + (f", {zero}" if any(zeros) else "")

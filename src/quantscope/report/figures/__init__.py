@@ -1,4 +1,20 @@
-"""Results as matplotlib figures: pure functions, on the page's light or dark theme."""
+"""Results as matplotlib figures: pure functions, on the page's light or dark theme.
+
+How it is put together
+- A module draws one kind of result: `sqnr.py`, `sources.py` and `scales.py` along the layers of a
+  network (on the axis of `layer_axis.py`), `channels.py`, `weights.py`, `histograms.py` and
+  `feature_maps.py` inside of a tensor, `residuals.py` where branches meet, `classes.py` and
+  `ranking.py` what became of the answers.
+- `style.py` is how all of them look: palette, themes, type, notes, and a figure as PNG or SVG.
+- This door loads matplotlib, which is slow, so `quantscope.report` does not lead here. Who needs a
+  figure imports it from here, where it is needed.
+
+How a figure is added
+1. A function `NAME(result, *, theme="light") -> Figure` that begins with `new_figure(...)`, dresses
+   its axes with `dress` and says with `note` what a reader must know. It computes nothing that the
+   result does not have, and says with `nothing_to_show` why there is nothing to draw.
+2. Its name here. `tests/report/figures/test_figure_themes.py` draws it in both themes.
+"""
 
 from quantscope.report.figures.channels import channel_error
 from quantscope.report.figures.classes import confusion, confusion_difference, per_class_change
@@ -9,9 +25,27 @@ from quantscope.report.figures.residuals import residual_branches
 from quantscope.report.figures.scales import scales_along, weight_ranges
 from quantscope.report.figures.sources import error_sources
 from quantscope.report.figures.sqnr import sqnr_along
+from quantscope.report.figures.style import (
+    BLUE,
+    DARK,
+    GREEN,
+    LIGHT,
+    ORANGE,
+    SOURCE_NAMES,
+    ThemeName,
+    png_bytes,
+    svg_bytes,
+)
 from quantscope.report.figures.weights import weights_heatmap
 
 __all__ = [
+    "BLUE",
+    "DARK",
+    "GREEN",
+    "LIGHT",
+    "ORANGE",
+    "SOURCE_NAMES",
+    "ThemeName",
     "activation_histogram",
     "channel_error",
     "confusion",
@@ -19,10 +53,12 @@ __all__ = [
     "error_sources",
     "feature_maps",
     "per_class_change",
+    "png_bytes",
     "residual_branches",
     "scales_along",
     "sensitivity_ranking",
     "sqnr_along",
+    "svg_bytes",
     "weight_histograms",
     "weight_ranges",
     "weights_heatmap",

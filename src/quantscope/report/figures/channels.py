@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from quantscope.arithmetic import QuantParams
 from quantscope.report.figures.layer_axis import finite, gid_of
-from quantscope.report.style import (
+from quantscope.report.figures.style import (
     ERROR,
     QUANTIZED,
     SMALL,

@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
 from quantscope.plain_text import many
-from quantscope.report.style import (
+from quantscope.report.figures.style import (
     GAIN,
     LOSS,
     SMALL,
@@ -23,9 +23,9 @@ from quantscope.report.style import (
     new_figure,
     note,
     plain,
-    signed,
     theme_of,
 )
+from quantscope.report.wording import signed
 from quantscope.run.evaluate import Evaluation, PairedDelta
 
 MOST_WRITTEN = 20

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from quantscope.errors import BadConfigError
 from quantscope.plain_text import many
-from quantscope.report.style import (
+from quantscope.report.figures.style import (
     NORMAL,
     SMALL,
     TITLE,

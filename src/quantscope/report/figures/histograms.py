@@ -9,7 +9,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 from numpy.typing import NDArray
 
-from quantscope.report.style import (
+from quantscope.report.figures.style import (
     FLOAT,
     NORMAL,
     QUANTIZED,

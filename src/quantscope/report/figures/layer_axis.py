@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from matplotlib.axes import Axes
 
-from quantscope.report.style import SMALL, plain, theme_of
+from quantscope.report.figures.style import SMALL, plain, theme_of
 from quantscope.run.compare.results import Comparison, TensorComparison
 
 MOST_SLANTED = 26

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from quantscope.plain_text import many
-from quantscope.report.style import (
+from quantscope.report.figures.style import (
     EDITED,
     QUANTIZED,
     SMALL,
@@ -19,9 +19,9 @@ from quantscope.report.style import (
     note,
     nothing_to_show,
     plain,
-    signed,
     theme_of,
 )
+from quantscope.report.wording import signed
 from quantscope.study.sensitivity.results import RowMode, Sensitivity, SensitivityRow
 
 _TITLE = "Sensitivity of the layers"

@@ -10,7 +10,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from quantscope.model.residuals import Residual
-from quantscope.report.style import (
+from quantscope.report.figures.style import (
     ERROR,
     QUANTIZED,
     SMALL,

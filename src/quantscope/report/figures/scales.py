@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from quantscope.model import Network, Pairing, QuantTensor
 from quantscope.report.figures.layer_axis import along_layers, room_for, row_on_top
-from quantscope.report.style import (
+from quantscope.report.figures.style import (
     EDITED,
     FLOAT,
     QUANTIZED,

@@ -18,7 +18,7 @@ from quantscope.report.figures.layer_axis import (
     row_on_top,
     tensor_labels,
 )
-from quantscope.report.style import (
+from quantscope.report.figures.style import (
     SOURCE_NAMES,
     ThemeName,
     dress,

@@ -19,7 +19,7 @@ from quantscope.report.figures.layer_axis import (
     room_for,
     tensor_labels,
 )
-from quantscope.report.style import (
+from quantscope.report.figures.style import (
     EDITED,
     QUANTIZED,
     ThemeName,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from quantscope.errors import BadConfigError
 from quantscope.model import Layer, Network, Pairing, QuantTensor
-from quantscope.report.style import (
+from quantscope.report.figures.style import (
     SMALL,
     WIDTH_INCHES,
     ThemeName,

@@ -1,51 +1,32 @@
 """A drawing as one page that needs nothing else: pan, zoom, search, light and dark."""
 
-import hashlib
-import re
-from base64 import b64encode
-from html import escape
-
 from quantscope.report.graph.drawing import Drawing
+from quantscope.report.page import page
 
 
 def to_html(drawing: Drawing, svg: str) -> str:
-    """`svg` is put into the page as it is, without its XML declaration and document type."""
-    digest = b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
-    parts = {
-        "HASH": digest,
-        "TITLE": escape(drawing.title),
-        "STYLE": _STYLE,
-        "SCRIPT": _SCRIPT,
-        "SVG": svg[svg.index("<svg") :],
-    }
-    # One pass: what stands in a name must not be taken for a place of the page.
-    return re.sub("@(HASH|TITLE|STYLE|SCRIPT|SVG)@", lambda place: parts[place[1]], _PAGE)
+    """Make the page. `svg` is put into it as it is, without its XML declaration and document type.
+
+    It begins as the reader's system is, and a button makes it light or dark.
+    """
+    stage = f'<main id="stage" tabindex="0">{svg[svg.index("<svg") :]}</main>'
+    return page(
+        drawing.title,
+        _CONTROLS + stage,
+        style=_STYLE,
+        script=_SCRIPT,
+        has_pictures=False,
+        is_themed_by_system=False,
+    )
 
 
-# The policy holds even if a name in the model got past the escaping: no script but this one's,
-# nothing loaded from anywhere.
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy"
- content="default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-@HASH@'">
-<title>@TITLE@</title>
-<style>@STYLE@</style>
-</head>
-<body>
-<header>
+_CONTROLS = """<header>
 <input id="search" type="search" placeholder="Find a layer" aria-label="Find a layer">
 <span id="found" role="status"></span>
 <button id="fit" type="button">Whole</button>
 <button id="natural" type="button">100 %</button>
 <button id="theme" type="button" aria-label="Light or dark">Light / dark</button>
 </header>
-<main id="stage" tabindex="0">@SVG@</main>
-<script>@SCRIPT@</script>
-</body>
-</html>
 """
 
 _STYLE = """

@@ -17,13 +17,7 @@ from quantscope.report.network_text import (
     tensor_notes,
 )
 from quantscope.report.raw_nodes import RawGraph, RawNode, params_text
-from quantscope.report.wording import (
-    amount,
-    attributes_text,
-    count,
-    shape_text,
-    type_text,
-)
+from quantscope.report.wording import amount, attributes_text, count, shape_text, type_text
 
 _MOST_HOVER = 2000
 

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from quantscope.report.style import (
+from quantscope.report.figures.style import (
     BLUE,
     CHANGE,
     FAINT,
@@ -27,9 +27,9 @@ from quantscope.report.style import (
     ink_on,
     new_figure,
     note,
-    signed,
     theme_of,
 )
+from quantscope.report.wording import signed
 from quantscope.study.results import Change, Measured, StudyResult, StudyRow
 
 EXECUTION_COLOURS = {"reference": BLUE, "runtime": VERMILLION}

@@ -1,15 +1,17 @@
 """A study's report: one HTML file that needs nothing else, and Markdown with its figures."""
 
 import base64
-import html
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from quantscope.errors import QuantscopeError
 from quantscope.files import write_whole
+from quantscope.report.figures import png_bytes
+from quantscope.report.html import facts_html, list_html, table_html, text_html
+from quantscope.report.page import STYLE, page
 from quantscope.report.study.figures import study_figures
-from quantscope.report.style import png_bytes
+from quantscope.report.table import Column, Table
 from quantscope.study.results import StudyResult, StudyRow
 
 CAPTIONS = {
@@ -102,14 +104,20 @@ def _points(fraction: float) -> str:
     return f"{100 * fraction:+.2f}".replace("-", "−")
 
 
-def table_cells(row: StudyRow) -> list[str]:
+def configuration_table(result: StudyResult) -> Table:
+    """A row for each configuration that was measured."""
+    columns = (Column(heading, right=place > 0) for place, heading in enumerate(COLUMNS))
+    return Table("Configurations", tuple(columns), tuple(map(table_cells, result.measured)))
+
+
+def table_cells(row: StudyRow) -> tuple[str, ...]:
     """One text for each of `COLUMNS`."""
     reference, runtime, gap = row.reference, row.runtime, row.kernel_gap
     assert reference is not None and reference.change is not None
     change = reference.change
     low, high = change.interval_95
     worst = change.worst_class_change
-    return [
+    return (
         row.label,
         f"{100 * reference.accuracy:.2f}",
         f"{_points(change.delta)} [{_points(low)}, {_points(high)}]",
@@ -120,7 +128,7 @@ def table_cells(row: StudyRow) -> list[str]:
         f"{(row.size_bytes or 0) / 1000:.1f}",
         f"{gap.integer_layers} of {gap.computing_layers}" if gap else "–",
         f"{row.seconds:.1f}" if row.seconds is not None else "–",
-    ]
+    )
 
 
 def provenance_lines(result: StudyResult) -> list[tuple[str, str]]:
@@ -164,8 +172,8 @@ def report_markdown(result: StudyResult, figures: Iterable[str]) -> str:
         lines += ["", "## Configurations", "", f"| {' | '.join(COLUMNS)} |"]
         lines += ["|---" + "|--:" * (len(COLUMNS) - 1) + "|"]
         lines += [
-            f"| {' | '.join(_plain(cell) for cell in table_cells(row))} |"
-            for row in result.measured
+            f"| {' | '.join(_plain(cell) for cell in row)} |"
+            for row in configuration_table(result).rows
         ]
         lines += ["", LEGEND.replace("*", "\\*")]
     if result.failed:
@@ -187,89 +195,38 @@ def _plain(text: str) -> str:
 
 def report_html(result: StudyResult, pictures: dict[str, bytes]) -> str:
     """One file: styles and PNG figures inside, nothing fetched, no scripts."""
-    escape = html.escape
-    parts = [f"<h1>{escape(_title(result))}</h1>"]
-    parts.append(f'<p class="faint">Made from {escape(result.name)}.</p>')
-    parts.append(_items(summary_lines(result)))
+    parts = [f"<h1>{text_html(_title(result))}</h1>"]
+    parts.append(f'<p class="faint">Made from {text_html(result.name)}.</p>')
+    parts.append(list_html(summary_lines(result)))
     for name, picture in pictures.items():
         data = base64.b64encode(picture).decode()
-        caption = escape(CAPTIONS[name])
+        caption = text_html(CAPTIONS[name])
         parts.append(
             f'<figure><img alt="{caption}" src="data:image/png;base64,{data}">'
             f"<figcaption>{caption}</figcaption></figure>"
         )
     if result.measured:
-        head = "".join(f"<th>{escape(title)}</th>" for title in COLUMNS)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in table_cells(row)) + "</tr>"
-            for row in result.measured
-        )
-        parts.append("<h2>Configurations</h2>")
-        parts.append(
-            f'<div class="wide"><table><thead><tr>{head}</tr></thead>'
-            f"<tbody>{body}</tbody></table></div>"
-        )
-        parts.append(f'<p class="faint">{escape(LEGEND)}</p>')
+        parts += ["<h2>Configurations</h2>", table_html(configuration_table(result))]
+        parts.append(f'<p class="faint">{text_html(LEGEND)}</p>')
     if result.failed:
         parts.append("<h2>Failed</h2>")
-        parts.append(_items(f"{row.label}: {row.reason}" for row in result.failed))
+        parts.append(list_html(f"{row.label}: {row.reason}" for row in result.failed))
     if result.skipped:
-        parts += ["<h2>Not possible</h2>", _items(result.skipped)]
-    parts.append("<h2>Made with</h2><dl>")
-    parts += [
-        f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in provenance_lines(result)
-    ]
-    parts.append("</dl>")
-    return _PAGE.format(title=escape(_title(result)), style=_STYLE, body="\n".join(parts))
+        parts += ["<h2>Not possible</h2>", list_html(result.skipped)]
+    parts.append("<h2>Made with</h2>")
+    parts.append(f'<dl class="facts">{facts_html(provenance_lines(result))}</dl>')
+    body = "\n".join(["<main>", *parts, "</main>"])
+    return page(_title(result), body, style=STYLE + _STYLE)
 
-
-def _items(lines: Iterable[str]) -> str:
-    return "<ul>" + "".join(f"<li>{html.escape(line)}</li>" for line in lines) + "</ul>"
-
-
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy"
- content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<main>
-{body}
-</main>
-</body>
-</html>
-"""
 
 _STYLE = """
-:root { --ink: #1b1f24; --faint: #5b6470; --page: #ffffff; --line: #e3e6ea; --stripe: #f6f7f9; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6e8eb; --faint: #9aa3ad; --page: #15181c; --line: #30363d; --stripe: #1b1f24; }
-}
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--page); color: var(--ink);
-  font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif; }
 main { max-width: 66rem; margin: 0 auto; padding: 2.5rem 1.25rem 4rem; }
 h1 { font-size: 1.75rem; line-height: 1.25; margin: 0 0 .25rem; }
 h2 { font-size: 1.2rem; margin: 2.5rem 0 .75rem; }
-ul { padding-left: 1.2rem; } li { margin: .3rem 0; overflow-wrap: anywhere; }
-.faint, figcaption, dt { color: var(--faint); font-size: .875rem; }
 figure { margin: 2rem 0; }
 img { display: block; width: 100%; height: auto; background: #ffffff; padding: .75rem;
   border: 1px solid var(--line); border-radius: .5rem; }
-figcaption { margin-top: .5rem; }
-.wide { overflow-x: auto; border: 1px solid var(--line); border-radius: .5rem; }
-table { border-collapse: collapse; font-size: .8125rem; width: 100%;
-  font-variant-numeric: tabular-nums; }
-th, td { padding: .4rem .7rem; text-align: right; white-space: nowrap; }
-th { color: var(--faint); font-weight: 600; border-bottom: 1px solid var(--line); }
-th:first-child, td:first-child { text-align: left; }
-tbody tr:nth-child(even) { background: var(--stripe); }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .35rem 1.25rem; margin: 0; }
-dd { margin: 0; font-size: .875rem; overflow-wrap: anywhere; }
+figcaption { margin-top: .5rem; color: var(--faint); font-size: .875rem; }
+th, td { padding: .4rem .7rem; }
+tbody tr:nth-child(even) { background: var(--panel); }
 """

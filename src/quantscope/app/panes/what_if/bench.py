@@ -35,7 +35,7 @@ from quantscope.edit.edits import EditedRole
 from quantscope.errors import BadConfigError, QuantscopeError
 from quantscope.plain_text import many
 from quantscope.progress import Progress
-from quantscope.report.style import ThemeName
+from quantscope.report.figures import ThemeName
 
 if TYPE_CHECKING:
     from quantscope.app.page import Page

@@ -13,7 +13,7 @@ from quantscope.app.session import Session
 from quantscope.app.words import word
 from quantscope.edit import Applied, Change
 from quantscope.plain_text import many
-from quantscope.report.network_text import spread_text
+from quantscope.report import spread_text
 from quantscope.run import Evaluation, PairedDelta
 from quantscope.run.whatif.whatif import Effect
 

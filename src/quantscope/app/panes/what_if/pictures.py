@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from quantscope.app.painter import Wanted
 from quantscope.app.panes.what_if.answers import Answer
 from quantscope.app.pictures import WHOLE
-from quantscope.report.figures import confusion_difference, per_class_change, sqnr_along
-from quantscope.report.style import ThemeName
+from quantscope.report.figures import ThemeName, confusion_difference, per_class_change, sqnr_along
 
 
 def wanted(answer: Answer, *, theme: ThemeName) -> list[Wanted]:

@@ -1,24 +1,45 @@
-"""All that a page about a comparison shows: what the comparison has not, gathered here."""
+"""What there is to know of a comparison beside itself, by running its models once more."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from quantscope.data import Samples
 from quantscope.edit.subject import open_subject
 from quantscope.errors import BadDataError
-from quantscope.model import Model, ModelSource, need_original, open_model
+from quantscope.model import Model, ModelSource, Network, Pairing, need_original, open_model
 from quantscope.progress import Progress, silent
-from quantscope.report.compare.html import comparison_html
 from quantscope.run.compare.reading import flagged
 from quantscope.run.compare.results import Comparison
 from quantscope.run.compare.side_by_side import SideBySide, find_originals
 from quantscope.run.evaluate import PairedDelta, evaluate, paired
 from quantscope.run.histograms.histograms import histograms
+from quantscope.run.histograms.results import Histograms
 
 _MOST_HISTOGRAMS = 4
 
 
-def comparison_report(
+@dataclass(frozen=True)
+class ComparisonDetails:
+    """A comparison with the networks behind it, for a report that computes nothing itself.
+
+    `network` is the quantized one and `pairing` leads to its float weights. `accuracy` is its
+    evaluation minus the float model's; None where there are no classes to count. `histograms` are
+    of the few tensors that stand out. The last three are of the second model of a comparison of
+    two, whose first is `comparison`.
+    """
+
+    comparison: Comparison
+    network: Network
+    pairing: Pairing
+    accuracy: PairedDelta | None
+    histograms: Histograms
+    versions: SideBySide | None = None
+    other_network: Network | None = None
+    other_accuracy: PairedDelta | None = None
+
+
+def gather_details(
     comparison: Comparison,
     model: ModelSource,
     images: Samples,
@@ -29,11 +50,11 @@ def comparison_report(
     other_float_model: ModelSource | None = None,
     int8_kernels: bool | None = None,
     progress: Progress = silent,
-) -> str:
-    """The page of a comparison of `model` on `images`; `versions` and models as of `compare_with`.
+) -> ComparisonDetails:
+    """Find out more about a comparison of `model` on `images`.
 
-    It also evaluates the models and their float ones, and counts the values of the tensors that
-    stand out.
+    `versions` and models are as of `compare_with`. This evaluates the models and their float ones,
+    and counts the values of the tensors that stand out.
     """
     models = [open_model(source) for source in (model, other_model) if source is not None]
     given = find_originals(models, (float_model, other_float_model))
@@ -53,15 +74,15 @@ def comparison_report(
         None if comparison.output is None else _accuracy(each, floats_of, images, settings(each))
         for each, floats_of in zip(models, originals, strict=True)
     ]
-    return comparison_html(
-        comparison,
+    return ComparisonDetails(
+        comparison=comparison,
         network=first.network,
         pairing=open_subject(first).pair(original),
         accuracy=accuracies[0],
+        histograms=values,
+        versions=versions,
         other_network=models[1].network if versions is not None else None,
         other_accuracy=accuracies[1] if versions is not None else None,
-        versions=versions,
-        histograms=values,
     )
 
 

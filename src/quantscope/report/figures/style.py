@@ -206,12 +206,6 @@ def _drawable() -> frozenset[int]:
     return frozenset(font_manager.get_font(font_manager.findfont("DejaVu Sans")).get_charmap())
 
 
-def signed(value: float, form: str = "+g") -> str:
-    """With its sign, a true minus, and a bare 0."""
-    text = format(value, form)
-    return "0" if float(text) == 0 else text.replace("-", "−")
-
-
 def ink_on(value: float, limit: float, theme: Theme = LIGHT) -> str:
     """Text that can be read on `change` at `value` of +-`limit`."""
     return ink_over(theme.change(0.5 + 0.5 * value / limit))

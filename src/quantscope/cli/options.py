@@ -1,0 +1,91 @@
+"""Options that several commands have, each written once: its name, its type and its help.
+
+A default stands in the command's signature, as for any parameter. A command whose option means
+something else has its own, beside its other options.
+"""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from quantscope.data import Samples
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")]
+
+AnyModel = Annotated[str, typer.Argument(help="A model file, or a bundled one: resnet8.")]
+QuantizedOnnx = Annotated[str, typer.Argument(help="A quantized ONNX file, or a bundled model.")]
+QuantizedModel = Annotated[
+    str, typer.Argument(help="A quantized ONNX file or PT2E program (.pt2), or a bundled model.")
+]
+FloatModel = Annotated[
+    str | None,
+    typer.Option("--float", help="The float model; bundled quantized models know theirs."),
+]
+FloatModelOrProgram = Annotated[
+    str | None,
+    typer.Option(
+        "--float",
+        help="The float model, for a program a .pt2 or .safetensors file; models that say what "
+        "they were made from need none.",
+    ),
+]
+Raw = Annotated[bool, typer.Option("--raw", help="Every node as the file has it (ONNX).")]
+
+Data = Annotated[
+    str, typer.Option(help="sample (1,000 bundled test images), full (10,000), or FILE.npz.")
+]
+Images = Annotated[int | None, typer.Option(help="Only the first N images.")]
+
+# What takes long for each image is done for a thousand unless more are asked for.
+THOUSAND = 1000
+DataOfThousand = Annotated[
+    str,
+    typer.Option(
+        help="sample (1,000 bundled test images), full (10,000, of which 1,000 are used unless "
+        "--images says more), or FILE.npz."
+    ),
+]
+ImagesOfThousand = Annotated[
+    int | None,
+    typer.Option(
+        help="Only the first N images; not given, the first 1,000 or all if there are fewer."
+    ),
+]
+CalibrationData = Annotated[
+    str | None,
+    typer.Option(help="FILE.npz to calibrate with, instead of CIFAR-10's training images."),
+]
+
+Int8Kernels = Annotated[
+    bool | None,
+    typer.Option(
+        "--int8-kernels/--no-int8-kernels",
+        help="Set onnxruntime's session.qdqisint8allowed; left out, the platform decides.",
+    ),
+]
+Batch = Annotated[int | None, typer.Option(help="Images executed at once.")]
+
+
+def stated_or_shipped(limits: str) -> Any:
+    """Give --execution; `limits` ends its help with what the command cannot do in runtime."""
+    return typer.Option(
+        help="reference: the arithmetic that the file states. runtime: the fused kernels that ship"
+        + limits
+    )
+
+
+def load_images(data: str, images: int | None, *, unless_given: int | None = None) -> "Samples":
+    """Load what --data names and take its first --images.
+
+    Where they are not given, the first `unless_given` are taken or all if there are fewer; without
+    that, all.
+    """
+    from quantscope.data import load
+
+    wanted = unless_given if images is None else images
+    chosen = load(data, first=wanted)
+    if images is not None:
+        return chosen.take(images)
+    return chosen if unless_given is None else chosen.take(min(unless_given, len(chosen)))

@@ -1,0 +1,92 @@
+"""How many bits accumulators need, and what saturation would do, as lines and a table."""
+
+from collections.abc import Iterator
+
+from quantscope.plain_text import many
+from quantscope.report.table import Column, Line, Table
+from quantscope.run.integers.accumulators import Accumulators, LayerAccumulator
+from quantscope.run.integers.saturation import SaturationPrediction
+
+
+def accumulators_view(found: Accumulators) -> Iterator[Line | Table]:
+    """A table of the layers, what they are in danger of, and which were left out."""
+    yield Line(
+        f"{found.model}  accumulators over {many(found.images, 'image')} of {found.data}", "strong"
+    )
+    yield accumulator_table(found)
+    yield Line(
+        "worst: any input; bias: the largest one alone; saturable pairs: neighbouring weights "
+        "whose products with uint8 inputs can leave 16 bits on x86 without VNNI",
+        "faint",
+    )
+    for row in found.layers:
+        yield from (Line(text, "warning") for text in _warnings(row))
+    reasons = {
+        why: [name for name, other in found.skipped if other == why] for _, why in found.skipped
+    }
+    for why, names in reasons.items():
+        yield Line(f"left out: {', '.join(names)}: {why}", "faint")
+
+
+def accumulator_table(found: Accumulators) -> Table:
+    """A row for each layer that adds products."""
+    numbers = ("terms", "worst", "measured", "bias", "saturable pairs")
+    return Table(
+        "bits that the accumulator needs",
+        (
+            Column("layer", kind="name"),
+            Column("types", kind="name"),
+            *(Column(heading, right=True) for heading in numbers),
+        ),
+        tuple(map(_cells, found.layers)),
+    )
+
+
+def _cells(row: LayerAccumulator) -> tuple[str, ...]:
+    return (
+        row.layer,
+        row.x_dtype if row.w_dtype is None else f"{row.x_dtype} × {row.w_dtype}",
+        str(row.terms),
+        "–" if row.worst_bits is None else str(row.worst_bits),
+        str(row.measured_bits),
+        "–" if row.bias_bits is None else str(row.bias_bits),
+        "–" if row.saturable_pairs is None else f"{row.saturable_pairs:,} of {row.pairs:,}",
+    )
+
+
+def _warnings(row: LayerAccumulator) -> Iterator[str]:
+    if row.can_overflow_int32:
+        yield f"{row.layer} can overflow int32: its worst case needs {row.worst_bits} bits"
+    if row.bias_near_overflow:
+        yield f"The bias of {row.layer} needs {row.bias_bits} of int32's 32 bits"
+    if row.bias_at_limit:
+        yield f"{row.bias_at_limit} biases of {row.layer} lie at int32's end: clipped"
+
+
+def saturation_view(found: SaturationPrediction) -> Iterator[Line]:
+    """What kernels that saturate would do to the accuracy, and which layers would."""
+    yield Line()
+    yield Line(
+        f"on x86 without VNNI, {many(found.images, 'image')}: predicted accuracy "
+        f"{found.predicted_accuracy:.2%}, without saturation {found.exact_accuracy:.2%}, "
+        f"{many(len(found.changed), 'image')} in another class",
+        "strong",
+    )
+    for row in found.layers:
+        if row.saturated_pairs:
+            yield Line(
+                f"  {row.layer}: {row.saturated_pairs:,} of {row.pairs:,} pair sums saturate, "
+                f"{row.changed_outputs / row.outputs:.2%} of its outputs change, "
+                f"by up to {row.largest_steps} steps"
+            )
+    if not any(row.saturated_pairs for row in found.layers):
+        yield Line("  no pair sum saturates")
+    if found.float_layers:
+        yield Line(f"  run as float, where nothing saturates: {', '.join(found.float_layers)}")
+    if found.equal_rows is None:
+        yield Line("  this CPU does not saturate, so there is nothing to compare")
+    else:
+        yield Line(
+            f"  onnxruntime on this CPU: {found.measured_accuracy:.2%}; the prediction has its "
+            f"scores bit for bit for {found.equal_rows:,} of {many(found.images, 'image')}"
+        )

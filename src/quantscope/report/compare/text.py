@@ -1,0 +1,132 @@
+"""A comparison as text: what agrees, where errors are born, what stands out."""
+
+from collections.abc import Iterator
+
+from quantscope.plain_text import printable
+from quantscope.report.table import Column, Table
+from quantscope.report.wording import origin_text, rounded
+from quantscope.run.compare.reading import flagged, reading, usual
+from quantscope.run.compare.results import Comparison, TensorComparison
+
+
+def comparison_lines(result: Comparison, width: int | None = None) -> Iterator[str]:
+    """The comparison as text."""
+    yield origin_text(result)
+    yield _agreement(result)
+    for table in comparison_text_tables(result):
+        yield ""
+        yield table.title
+        yield from table.lines(width)
+    missing = [*result.unpaired, *result.unseen]
+    if missing:
+        yield ""
+        yield "not compared"
+        yield from (f"  {printable(t.name)}: {t.reason}" for t in missing)
+    found = reading(result)
+    yield ""
+    if normal := usual(result):
+        yield normal
+    yield "what stands out" if found else "nothing stands out"
+    yield from (f"  {printable(sentence)}" for sentence in found)
+
+
+def _agreement(result: Comparison) -> str:
+    output = result.output
+    if output is None:
+        return f"no classes to compare: {result.no_output}"
+    kl = "not finite" if output.kl_nats is None else f"{output.kl_nats:.3g} nats"
+    return (
+        f"same class for {output.class_agreement:.2%}, {len(output.changed)} changed "
+        f"({len(output.gained)} now right, {len(output.lost)} now wrong); "
+        f"KL of the {output.kl_of} {kl}"
+    )
+
+
+def comparison_text_tables(result: Comparison) -> Iterator[Table]:
+    """Activations, then constants; what stands out is marked with an exclamation mark."""
+    marked = flagged(result)
+    kernel = result.execution == "runtime"
+    headings = ("SQNR", "local", "clipped", "RMSE")
+    shares = ["inherited", "weights", "rounding", "clipping", *(["kernel"] if kernel else [])]
+    spare = {"local": 1, "clipped": 2, "RMSE": 3}
+    columns = [Column(""), Column("tensor", kind="name")]
+    columns += [Column(h, right=True, spare=spare.get(h, 0)) for h in (*headings, *shares)]
+    columns.append(Column("inherited from", spare=4))
+    if result.activations:
+        yield Table(
+            "activations along the network: SQNR in dB of the network up to here and of this "
+            "quantizer alone (local), float values beyond its range (clipped), RMSE in steps, then "
+            "the share of each source in the quantized network's error",
+            tuple(columns),
+            tuple(_activation(t, t.name in marked, kernel=kernel) for t in result.activations),
+        )
+    constants = [t for t in result.tensors if t.role != "activation"]
+    if constants:
+        right = [Column(h, right=True) for h in ("SQNR", "clipped", "RMSE")]
+        yield Table(
+            "weights and biases: SQNR in dB and RMSE in steps of their rounding, float values "
+            "beyond the range (clipped), channels of the lowest SQNR",
+            (
+                Column(""),
+                Column("tensor", kind="name"),
+                *right,
+                Column("worst channels (dB)", spare=1),
+            ),
+            tuple(_constant(t, t.name in marked) for t in constants),
+        )
+
+
+def _activation(tensor: TensorComparison, is_marked: bool, *, kernel: bool) -> tuple[str, ...]:
+    sources = tensor.sources
+    shares = ["–"] * (5 if kernel else 4)
+    inputs = tensor.no_sources or ""
+    if sources is not None:
+        found = [sources.inherited, sources.weights, sources.rounding, sources.clipping]
+        shares = [rounded(part, ".1%") for part in (*found, *([sources.kernel or 0.0] * kernel))]
+        several = len(sources.inherited_by_input) > 1
+        by_input = sources.inherited_by_input.items()
+        parts = (f"{name} {rounded(part, '.1%')}" for name, part in by_input)
+        inputs = ", ".join(parts) if several else ""
+    return (
+        "!" if is_marked else "",
+        printable(tensor.name),
+        _decibels(tensor),
+        _decibels(tensor, local=True),
+        _clipped(tensor),
+        _steps(tensor),
+        *shares,
+        printable(inputs),
+    )
+
+
+def _constant(tensor: TensorComparison, is_marked: bool) -> tuple[str, ...]:
+    worst = (
+        f"{channel} ({tensor.channels[channel].sqnr_db:.1f})" for channel in tensor.worst_channels
+    )
+    return (
+        "!" if is_marked else "",
+        printable(tensor.name),
+        _decibels(tensor),
+        _clipped(tensor),
+        _steps(tensor),
+        ", ".join(worst),
+    )
+
+
+def _decibels(tensor: TensorComparison, *, local: bool = False) -> str:
+    if tensor.exact:
+        return "exact"
+    value = tensor.local_sqnr_db if local else tensor.sqnr_db
+    return "–" if value is None else f"{value:.1f}"
+
+
+def _clipped(tensor: TensorComparison) -> str:
+    low, high = tensor.clipped_low_fraction, tensor.clipped_high_fraction
+    if low is None or high is None:
+        return "–"
+    share = low + high
+    return "<0.01%" if 0 < share < 5e-5 else f"{share:.2%}"
+
+
+def _steps(tensor: TensorComparison) -> str:
+    return "–" if tensor.rmse_steps is None else f"{tensor.rmse_steps:.2f}"
