@@ -14,6 +14,7 @@ from quantscope.model import Execution, ModelSource
 from quantscope.plain_text import many
 from quantscope.progress import Progress, silent
 from quantscope.run.intake import check_samples
+from quantscope.run.measure import Score, Top1
 from quantscope.run.runnable import Runnable, Scores, open_runnable
 from quantscope.run.statistics import Agreement, delta_interval, mcnemar_exact, wilson_interval
 
@@ -68,6 +69,12 @@ class Evaluation:
     @property
     def accuracy(self) -> float:
         return self.correct / self.images
+
+    @cached_property
+    def score(self) -> Score:
+        """Right or wrong, image by image."""
+        right = (self.predictions == self.labels).astype(np.float64)
+        return Score(Top1.name, Top1.unit, Top1.higher_is_better, right)
 
     @property
     def interval_95(self) -> tuple[float, float]:

@@ -1,8 +1,12 @@
-"""What can be said of an accuracy, and of two accuracies on the same images."""
+"""How sure a score is, and two scores of the same samples."""
 
 from dataclasses import dataclass
-from math import sqrt
+from functools import cache
+from math import atan, cos, pi, sin, sqrt
 from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
 
 Z_95 = NormalDist().inv_cdf(0.975)
 
@@ -17,6 +21,44 @@ def wilson_interval(correct: int, total: int) -> tuple[float, float]:
     low = 0.0 if correct == 0 else (centre - spread) / scale
     high = 1.0 if correct == total else (centre + spread) / scale
     return low, high
+
+
+def mean_interval(values: NDArray[np.float64]) -> tuple[float, float] | None:
+    """The 95 % interval of a mean by Student's t; None for fewer than two values."""
+    if len(values) < 2:
+        return None
+    mean, spread = float(values.mean()), float(values.std(ddof=1)) / sqrt(len(values))
+    reach = student_t_95(len(values) - 1) * spread
+    return mean - reach, mean + reach
+
+
+@cache
+def student_t_95(degrees: int) -> float:
+    """The distance within which 95 % of Student's t lies, to nine digits."""
+    z, n = Z_95, degrees
+    if n > 200:  # Cornish and Fisher's expansion: the next term is below 1e-9
+        first = (z**3 + z) / 4
+        second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
+        third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+        return z + first / n + second / n**2 + third / n**3
+    low, high = 0.0, 13.0  # at one degree of freedom it is 12.7
+    while high - low > 1e-12:
+        middle = (low + high) / 2
+        low, high = (middle, high) if _student_t_within(middle, n) < 0.95 else (low, middle)
+    return (low + high) / 2
+
+
+def _student_t_within(t: float, degrees: int) -> float:
+    """The share of Student's t that lies within -t and t: Abramowitz and Stegun, 26.7.3 and .4."""
+    angle = atan(t / sqrt(degrees))
+    is_odd = degrees % 2 == 1
+    term = cos(angle) if is_odd else 1.0
+    total = term if degrees > 1 else 0.0
+    for k in range(3 if is_odd else 2, degrees - 1, 2):
+        term *= cos(angle) ** 2 * (k - 1) / k
+        total += term
+    within = sin(angle) * total
+    return 2 / pi * (angle + within) if is_odd else within
 
 
 def mcnemar_exact(only_first: int, only_second: int) -> float:
