@@ -27,6 +27,14 @@ def shared_folder() -> Path:
     return folder
 
 
+@pytest.fixture
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache that nothing was fetched into, whatever this machine has."""
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("QUANTSCOPE_CACHE", str(cache))
+    return cache
+
+
 @pytest.fixture(scope="session")
 def random_weights() -> Weights:
     """Seeded weights of about a trained network's size: logits differ between images."""

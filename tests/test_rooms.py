@@ -1,4 +1,4 @@
-"""The rules of docs/architecture.md about who may import whom."""
+"""The rules of docs/architecture.md about who may import whom, and where tests lie."""
 
 import ast
 import subprocess
@@ -37,6 +37,10 @@ TORCH_MODULES = {
 }
 TORCH_FOLDERS = {"torch", "torchscript"}
 MODULES = sorted(SOURCE.rglob("*.py"))
+TESTS_FOLDER = Path(__file__).parent
+TESTS = sorted(TESTS_FOLDER.rglob("test_*.py"))
+OF_NO_ROOM = {"docs", "hostile"}
+"""Tests of the documents, and of all readers together."""
 
 
 def room_of(module: str) -> str:
@@ -91,6 +95,12 @@ def test_frameworks_stay_in_their_rooms(path: Path) -> None:
     if name.startswith("arithmetic/"):
         own = {"numpy", "ml_dtypes", "quantscope"}
         assert frameworks <= own | set(sys.stdlib_module_names), f"{name} is not NumPy only"
+
+
+@pytest.mark.parametrize("path", TESTS, ids=lambda p: p.relative_to(TESTS_FOLDER).as_posix())
+def test_tests_lie_in_the_folder_of_what_they_test(path: Path) -> None:
+    folder = path.parent.relative_to(TESTS_FOLDER)
+    assert (SOURCE / folder).is_dir() or folder.as_posix() in OF_NO_ROOM
 
 
 @pytest.mark.parametrize("module", ["quantscope", "quantscope.cli", "quantscope.run"])

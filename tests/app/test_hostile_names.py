@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 import numpy as np
 import onnx
 import pytest
+from in_process import run
 from playwright.sync_api import Page, expect
 
-from in_process import run
 from quantscope.app.place import TABS
 from quantscope.zoo import bundled_models
 

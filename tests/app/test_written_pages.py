@@ -4,9 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
-
 from in_process import run
+from playwright.sync_api import Browser, Page, expect
 
 OpenPage = Callable[..., Page]
 WRITTEN = ("report.html", "compare.html", "graph.html")

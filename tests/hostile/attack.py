@@ -142,7 +142,7 @@ def load_modules(kind: str) -> None:
 
 
 _MODULES = (
-    "cli", "data", "edit", "model.reader", "model.torch_reader", "quantize", "report",
+    "cli", "data", "edit", "model.reader", "model.torch.reader", "quantize", "report",
     "report.compare.html", "run", "run.capture.file", "study", "study.ptq_study",
     "study.sensitivity", "zoo", "zoo.keras", "run.torch.classifier", "report.study.report",
 )  # fmt: skip
@@ -184,6 +184,7 @@ def main() -> None:
     parser.add_argument("--verbose", action="store_true")
     given = parser.parse_args()
     load_modules(given.kind)
+    sys.path.append(str(Path(__file__).parents[1] / "support"))  # pytest has it there already
     from kinds import KINDS
 
     broken = attack(given.kind, KINDS[given.kind], range(given.first, given.last))

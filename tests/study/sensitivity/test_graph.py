@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 from quantscope.edit import Editor, Off
 from quantscope.run.onnx.sessions import session_of
 from quantscope.run.onnx.suffix.graph import value_graph
-from quantscope.study import sensitivity_graph
+from quantscope.study.sensitivity import graph as sensitivity_graph
 from quantscope.study.sensitivity.graph import INPUT, SharedGraph
 
 FLOAT = onnx.TensorProto.FLOAT

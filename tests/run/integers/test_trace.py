@@ -231,10 +231,10 @@ def test_a_trace_is_json_and_text(conv_trace: Trace) -> None:
     result = json.loads(json.dumps(conv_trace.to_dict(), allow_nan=False))
     assert result["integer"] == conv_trace.integer
     assert len(result["terms"]) == 144 and result["multipliers"][0]["mantissa"] > 2**30
-    text = conv_trace.text(terms=5)
+    text = trace_text(conv_trace, terms=5)
     assert "the 5 largest of 144 terms" in text
     assert f"accumulator{' ' * 41} = {conv_trace.accumulator}" in text
-    assert conv_trace.text(terms=None).count(" padding ") == 48
+    assert trace_text(conv_trace, terms=None).count(" padding ") == 48
     assert "reference execution" in text and "runtime execution" in text
 
 

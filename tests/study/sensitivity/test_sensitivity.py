@@ -17,7 +17,7 @@ from quantscope.errors import BadConfigError, BadDataError, BadModelError, Stopp
 from quantscope.progress import Progress, silent
 from quantscope.quantize import LayerOverride, PtqConfig, quantize_onnx
 from quantscope.run import Evaluation, evaluate, paired
-from quantscope.study import sensitivity_graph
+from quantscope.study.sensitivity import graph as sensitivity_graph
 from quantscope.study.sensitivity.results import RowMode, Sensitivity
 from quantscope.study.sensitivity.sensitivity import sensitivity
 from quantscope.zoo import bundled_models

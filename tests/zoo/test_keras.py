@@ -6,9 +6,8 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from keras_files import write_keras
-
 from in_process import refused, run
+from keras_files import write_keras
 
 SECRET = b"a secret of this machine " * 5_000
 KERNEL = "model_weights/conv2d/conv2d/kernel:0"

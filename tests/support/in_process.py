@@ -12,7 +12,7 @@ from quantscope.cli import main
 
 
 def run(*arguments: object) -> CompletedProcess[str]:
-    """As `test_cli.run`."""
+    """Run a command as `own_process.run` does."""
     words = ["quantscope", *map(str, arguments)]
     with (
         redirect_stdout(io.StringIO()) as stdout,

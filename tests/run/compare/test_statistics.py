@@ -8,11 +8,11 @@ import numpy as np
 import onnx
 import pytest
 from comparison_nets import Residual, residual
-from test_compare_axes import Quantize, both
+from paired_nets import Quantize, both
 from tiny_qdq import TinyQdq, images_of
 
 from quantscope.model import load_onnx, pair, read_onnx
-from quantscope.run import compare_scores, compare_statistics
+from quantscope.run.compare import scores, statistics
 from quantscope.run.compare.compare import compare
 from quantscope.run.compare.results import Comparison
 from quantscope.run.compare.statistics import Accumulator
@@ -60,7 +60,7 @@ def test_what_is_clipped_in_one_batch_alone_is_counted(
 @pytest.fixture(params=[1, 5_000, 1 << 30])
 def bytes_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each batch added up at once, some of them together, or all at the end."""
-    for module in (compare_scores, compare_statistics):
+    for module in (scores, statistics):
         monkeypatch.setattr(module, "BYTES_AT_ONCE", request.param)
 
 
