@@ -1,5 +1,6 @@
 """What the tests share: the reference files where they are at hand, and a small ResNet8."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,10 @@ import pytest
 from quantscope.quantize import PtqConfig, quantize_onnx
 from quantscope.zoo import Weights, build_onnx, bundled_models
 from quantscope.zoo.architecture import expected_shapes
+
+# PyTorch's threads would wait for work by asking for it without end, which the other processes of
+# the tests pay for: a third of the time that those of PyTorch take.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # The same cases on every machine, and no clock: a loaded machine is not a failing test.
 hypothesis.settings.register_profile("quantscope", deadline=None, derandomize=True)

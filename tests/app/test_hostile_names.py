@@ -90,7 +90,16 @@ def test_in_every_report_they_are_only_names(
         tmp_path / "c.html": ("compare", model, "--float", floats, *data, "--html"),
         tmp_path / "g.html": ("graph", model, "-o"),
         tmp_path / "raw.html": ("graph", model, "--raw", "-o"),
-        tmp_path / "s": ("study", tmp_path / "p.toml", "--model", floats, *data, "--out"),
+        tmp_path / "s": (
+            "study",
+            tmp_path / "p.toml",
+            "--model",
+            floats,
+            *data,
+            "--workers",
+            1,
+            "--out",
+        ),
     }
     for path, words in reports.items():
         done = run(*words, path)
