@@ -273,6 +273,7 @@ def test_the_terminal_is_the_owner_s(editor: tuple[str, Path]) -> None:
         origin=None,
         additional_headers=headers,
         proxy=None,
+        close_timeout=1,  # a terminal does not answer when it is hung up on
     ) as terminal:
         terminal.send(f"touch {mark}\n")
         end = time.monotonic() + 30

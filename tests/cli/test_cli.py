@@ -187,10 +187,10 @@ def test_without_torch_a_line_says_how_to_install_it(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\nsys.modules['torch'] = None\nsys.modules['torchao'] = None\n"
     )
-    line = own_process.refused("evaluate", "resnet8-torch", PYTHONPATH=str(tmp_path))
+    line = own_process.refused("evaluate", "resnet8-torch", first=tmp_path)
     assert "pip install 'quantscope[torch]'" in line
     words = ("evaluate", "resnet8", "--images", 10, "--json")
-    done = own_process.run(*words, PYTHONPATH=str(tmp_path))
+    done = own_process.run(*words, first=tmp_path)
     assert done.returncode == 0, done.stderr
 
 

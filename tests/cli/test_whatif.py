@@ -177,5 +177,5 @@ def test_what_a_program_has_not_gets_one_line(resnet8_program: Path, tmp_path: P
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\nsys.modules['torch'] = None\nsys.modules['torchao'] = None\n"
     )
-    line = own_process.refused(*model, PYTHONPATH=str(tmp_path))
+    line = own_process.refused(*model, first=tmp_path)
     assert "PyTorch is needed to run resnet8.pt2" in line and "pip install" in line
