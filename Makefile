@@ -12,10 +12,11 @@ unexport PYTHONDONTWRITEBYTECODE
 play: setup
 	@$(BIN)/quantscope play
 
-# Side by side, a file of tests a process; those of the page after the others, for they wait for it.
+# A file of tests a process, in the order of their names: those of the page come first and wait for
+# it much, so there are more processes than cores. Files stay whole, for their tests share a page.
+TESTS_AT_ONCE ?= 3
 test: setup browser lint
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --ignore tests/app
-	$(BIN)/python -m pytest -n 2 --dist loadfile tests/app
+	$(BIN)/python -m pytest -n $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder --durations 10
 
 test-slow: setup browser
 	$(BIN)/python -m pytest -m slow --timeout 1200

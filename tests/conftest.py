@@ -1,5 +1,6 @@
 """What the tests share: the reference files where they are at hand, and a small ResNet8."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,10 @@ from quantscope.model import bundled_models
 from quantscope.quantize import PtqConfig, quantize_onnx
 from quantscope.zoo import Weights, build_onnx
 from quantscope.zoo.architecture import expected_shapes
+
+# PyTorch's threads would wait for work by asking for it without end, which the other processes of
+# the tests pay for: a third of the time that those of PyTorch take.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # The same cases on every machine, and no clock: a loaded machine is not a failing test.
 hypothesis.settings.register_profile("quantscope", deadline=None, derandomize=True)
@@ -26,6 +31,14 @@ def shared_folder() -> Path:
     if not (folder / "mlperf-tiny").is_dir():
         pytest.skip("the folder ../shared with the MLPerf Tiny reference model is not here")
     return folder
+
+
+@pytest.fixture
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache that nothing was fetched into, whatever this machine has."""
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("QUANTSCOPE_CACHE", str(cache))
+    return cache
 
 
 @pytest.fixture(scope="session")

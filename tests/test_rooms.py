@@ -1,4 +1,4 @@
-"""The rules of docs/architecture.md about who may import whom."""
+"""The rules of docs/architecture.md about who may import whom, and where tests lie."""
 
 import ast
 import subprocess
@@ -40,6 +40,10 @@ TORCH_FOLDERS = {"torch", "torchscript"}
 DOORS = ("onnx", "torch", "torchscript", "pairing")
 REPORT_DOORS = (".compare", ".figures", ".graph", ".study")
 MODULES = sorted(SOURCE.rglob("*.py"))
+TESTS_FOLDER = Path(__file__).parent
+TESTS = sorted(TESTS_FOLDER.rglob("test_*.py"))
+OF_NO_ROOM = {"docs", "hostile"}
+"""Tests of the documents, and of all readers together."""
 
 
 def room_of(module: str) -> str:
@@ -129,6 +133,12 @@ def test_formats_do_not_know_each_other() -> None:
         for path in (model / "torch").glob("*.py")
         for module in imports_of(path)
     )
+
+
+@pytest.mark.parametrize("path", TESTS, ids=lambda p: p.relative_to(TESTS_FOLDER).as_posix())
+def test_tests_lie_in_the_folder_of_what_they_test(path: Path) -> None:
+    folder = path.parent.relative_to(TESTS_FOLDER)
+    assert (SOURCE / folder).is_dir() or folder.as_posix() in OF_NO_ROOM
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,20 @@
-"""The playground in a real Chromium: one server and one browser for all tests."""
+"""The playground in a real Chromium: one server and one browser for all tests of a process."""
 
 import os
 import re
 from collections.abc import Callable, Iterator
 
 import pytest
-from playing import SECONDS, let_in, playing
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
+from playing import SECONDS, let_in, playing, settled
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    expect,
+    sync_playwright,
+)
 from what_if_page import Ask, clear
 
 import find_browser
@@ -33,48 +41,86 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def playground() -> Iterator[str]:
+def server() -> Iterator[str]:
     """The address of the playground with what it opens by itself."""
     with playing() as address:
         yield address
 
 
-@pytest.fixture
-def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
-    """Opens pages, and fails the test for any error in them or request to elsewhere."""
-    wrong: list[str] = []
-    contexts = []
+@pytest.fixture(scope="session")
+def playground(server: str, browser: Browser) -> Iterator[str]:
+    """The same address, while a page that has all its numbers stays open.
 
-    def console(message: ConsoleMessage) -> None:
-        if message.type == "error":
-            wrong.append(f"console: {message.text}")
+    Pages share what they show for as long as one of them shows it, so no test measures it again.
+    """
+    context = let_in(browser.new_context())
+    page = context.new_page()
+    page.goto(server)
+    settled(page)
+    yield server
+    context.close()
 
-    def request(asked: Request) -> None:
-        is_written_page = asked.url.startswith("file:") and asked.is_navigation_request()
-        if not is_written_page and not re.match(OURS, asked.url):
-            wrong.append(f"request to {asked.url}")
 
-    def open_at(address: str, *, width: int = 1280, height: int = 800, dark: bool = False) -> Page:
-        context = browser.new_context(
+class Watch:
+    """Opens pages, and notes any error in them and any request to elsewhere."""
+
+    def __init__(self, browser: Browser) -> None:
+        self.wrong: list[str] = []
+        self._browser = browser
+        self._contexts: list[BrowserContext] = []
+
+    def open_at(
+        self, address: str, *, width: int = 1280, height: int = 800, dark: bool = False
+    ) -> Page:
+        context = self._browser.new_context(
             viewport={"width": width, "height": height},
             color_scheme="dark" if dark else "light",
         )
-        contexts.append(let_in(context))
+        self._contexts.append(let_in(context))
         page = context.new_page()
         page.set_default_timeout(SECONDS * 1000)
-        page.on("console", console)
-        page.on("pageerror", lambda error: wrong.append(f"page: {error}"))
-        page.on("request", request)
+        page.on("console", self._console)
+        page.on("pageerror", lambda error: self.wrong.append(f"page: {error}"))
+        page.on("request", self._request)
         page.goto(address)
         return page
 
-    yield open_at
-    for context in contexts:
-        for page in context.pages:
-            if page.get_by_text("An internal error occurred").count():
-                wrong.append("marimo says that an internal error occurred")
-        context.close()
-    assert not wrong
+    def close(self) -> None:
+        """Close the pages, and fail for what went wrong in them."""
+        for context in self._contexts:
+            for page in context.pages:
+                if page.get_by_text("An internal error occurred").count():
+                    self.wrong.append("marimo says that an internal error occurred")
+            context.close()
+        assert not self.wrong
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.wrong.append(f"console: {message.text}")
+
+    def _request(self, asked: Request) -> None:
+        is_written_page = asked.url.startswith("file:") and asked.is_navigation_request()
+        if not is_written_page and not re.match(OURS, asked.url):
+            self.wrong.append(f"request to {asked.url}")
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """`open_page(address, ...)`: a page of this test's own."""
+    watch = Watch(browser)
+    yield watch.open_at
+    watch.close()
+
+
+@pytest.fixture(scope="module")
+def open_desk(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """`open_desk(address, ...)`: one page for all tests of a file.
+
+    Opening one takes longer than most of them. Each brings it into the state that it begins with.
+    """
+    watch = Watch(browser)
+    yield watch.open_at
+    watch.close()
 
 
 @pytest.fixture(scope="module")
@@ -91,16 +137,8 @@ def ask() -> Ask:
 
 
 @pytest.fixture(scope="module")
-def desk(browser: Browser, playground: str) -> Iterator[Page]:
-    """One page for all tests of a file: opening one takes longer than any of them."""
-    context = let_in(browser.new_context(viewport={"width": 1280, "height": 1400}))
-    page = context.new_page()
-    wrong: list[str] = []
-    page.set_default_timeout(SECONDS * 1000)
-    page.on("console", lambda m: wrong.append(m.text) if m.type == "error" else None)
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.goto(playground)
+def desk(playground: str, open_desk: Callable[..., Page]) -> Iterator[Page]:
+    """A page whose edits are taken back at the end."""
+    page = open_desk(playground, height=1400)
     yield page
     clear(page)
-    context.close()
-    assert not wrong

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playing import SERVED, let_in, playing, settled
+from playing import SERVED, let_in, playing
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from starlette.applications import Starlette
 from strangers import NAME, ask, cookie_of, foreign_page, pages_open, socket_status
@@ -32,8 +32,8 @@ SECRET_PATHS = (
 
 
 @pytest.fixture(scope="module")
-def door(playground: str) -> str:
-    return playground
+def door(server: str) -> str:
+    return server
 
 
 @pytest.fixture(scope="module")
@@ -170,15 +170,23 @@ window.attack = async () => {
 <a id="key" href="%(way_in)s">from a terminal in a page</a>"""
 
 
-@pytest.fixture
-def victim(browser: Browser, editor: tuple[str, Path], door: str) -> Iterator[BrowserContext]:
-    """A browser that was let into both playgrounds, and now meets another page."""
-    with_names = browser.browser_type.launch(
+@pytest.fixture(scope="module")
+def with_names(browser: Browser) -> Iterator[Browser]:
+    """A browser for which a name of somebody else leads here."""
+    launched = browser.browser_type.launch(
         executable_path=find_browser.find(),
         args=["--no-sandbox", f"--host-resolver-rules=MAP {NAME} 127.0.0.1"],
     )
-    yield let_in(with_names.new_context())
-    with_names.close()
+    yield launched
+    launched.close()
+
+
+@pytest.fixture
+def victim(with_names: Browser, editor: tuple[str, Path], door: str) -> Iterator[BrowserContext]:
+    """A browser that was let into both playgrounds, and now meets another page."""
+    context = let_in(with_names.new_context())
+    yield context
+    context.close()
 
 
 @pytest.mark.parametrize("name", [NAME, "localhost", "127.0.0.1"])
@@ -265,6 +273,7 @@ def test_the_terminal_is_the_owner_s(editor: tuple[str, Path]) -> None:
         origin=None,
         additional_headers=headers,
         proxy=None,
+        close_timeout=1,  # a terminal does not answer when it is hung up on
     ) as terminal:
         terminal.send(f"touch {mark}\n")
         end = time.monotonic() + 30
@@ -286,7 +295,7 @@ def test_a_browser_is_sent_in_with_a_ticket_that_works_once(
         assert served.token not in address
         page = open_page(address)
         expect(page).to_have_url(f"{served.address}/")
-        settled(page)
+        expect(page.get_by_test_id("layer-name")).to_be_visible()
         page.close()
         late = open_page("about:blank").context.request.get(address)
         assert "Access Token" in late.text()

@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 import numpy as np
 import onnx
 import pytest
+from in_process import run
 from playwright.sync_api import Page, expect
 
-from in_process import run
 from quantscope.app.place import TABS
 from quantscope.model import bundled_models
 
@@ -90,7 +90,16 @@ def test_in_every_report_they_are_only_names(
         tmp_path / "c.html": ("compare", model, "--float", floats, *data, "--html"),
         tmp_path / "g.html": ("graph", model, "-o"),
         tmp_path / "raw.html": ("graph", model, "--raw", "-o"),
-        tmp_path / "s": ("study", tmp_path / "p.toml", "--model", floats, *data, "--out"),
+        tmp_path / "s": (
+            "study",
+            tmp_path / "p.toml",
+            "--model",
+            floats,
+            *data,
+            "--workers",
+            1,
+            "--out",
+        ),
     }
     for path, words in reports.items():
         done = run(*words, path)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import in_process
 import pytest
 from playing import SERVED, playing
 
@@ -17,6 +18,10 @@ from serve_play import free_port
 
 def refused(*arguments: str) -> str:
     """The one line that wrong input gets."""
+    return in_process.refused("play", "--no-browser", *arguments)
+
+
+def refused_by_a_process(*arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "quantscope", "play", "--no-browser", *arguments],
         capture_output=True,
@@ -39,7 +44,7 @@ def test_the_address_is_said_once(tmp_path: Path) -> None:
 
 
 def test_wrong_model_is_one_line() -> None:
-    line = refused("missing.onnx")
+    line = refused_by_a_process("missing.onnx")
     assert "There is no file missing.onnx" in line
     assert "resnet8-int8" in line
 

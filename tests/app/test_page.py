@@ -1,8 +1,8 @@
 """The page as a person meets it."""
 
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
+import pytest
 from playing import playing, settled
 from playwright.sync_api import Page, expect
 
@@ -30,6 +30,29 @@ def chosen_in_table(page: Page) -> object:
     return page.get_by_test_id("table-layers").locator('tr[aria-selected="true"]')
 
 
+@pytest.fixture(scope="module")
+def shown(playground: str, open_desk: OpenPage) -> Page:
+    return settled(open_desk(playground))
+
+
+@pytest.fixture
+def page(shown: Page) -> Page:
+    """The page with the first layer in the first tab, the graph at its beginning."""
+    shown.get_by_test_id("tab-Layer").click()
+    shown.get_by_test_id("graph").focus()
+    shown.keyboard.press("Home")
+    layer_in_graph(shown, "stem")
+    expect(shown.get_by_test_id("layer-name")).to_have_text("stem")
+    return shown
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A playground of the float model that has no full data and has measured nothing else."""
+    with playing("resnet8", QUANTSCOPE_CACHE=str(tmp_path_factory.mktemp("cache"))) as address:
+        yield address
+
+
 def test_page_opens_with_the_numbers_of_the_library(playground: str, open_page: OpenPage) -> None:
     page = settled(open_page(playground))
     images = load_sample()
@@ -48,10 +71,7 @@ def test_page_opens_with_the_numbers_of_the_library(playground: str, open_page: 
     expect(shown).to_have_text(f"{expected:.1f} dB")
 
 
-def test_table_stays_where_it_was_scrolled_when_its_numbers_change(
-    playground: str, open_page: OpenPage
-) -> None:
-    page = open_page(playground)
+def test_table_stays_where_it_was_scrolled_when_its_numbers_change(page: Page) -> None:
     table = page.get_by_test_id("table-layers")
     expect(chosen_in_table(page)).to_have_attribute("data-layer", "stem")
     scrolled = table.evaluate("(part) => (part.scrollTop = 1e6, part.scrollTop)")
@@ -60,8 +80,7 @@ def test_table_stays_where_it_was_scrolled_when_its_numbers_change(
     assert table.evaluate("(part) => part.scrollTop") == scrolled > 0
 
 
-def test_graph_and_table_select_the_same_layer(playground: str, open_page: OpenPage) -> None:
-    page = open_page(playground)
+def test_graph_and_table_select_the_same_layer(page: Page) -> None:
     layer_in_graph(page, "stack1.conv2")
     expect(chosen_in_table(page)).to_have_attribute("data-layer", "stack1.conv2")
     expect(page.get_by_test_id("layer-name")).to_have_text("stack1.conv2")
@@ -70,8 +89,7 @@ def test_graph_and_table_select_the_same_layer(playground: str, open_page: OpenP
     expect(page.get_by_test_id("layer-name")).to_have_text("stack1.add")
 
 
-def test_graph_is_used_with_the_keyboard(playground: str, open_page: OpenPage) -> None:
-    page = open_page(playground)
+def test_graph_is_used_with_the_keyboard(page: Page) -> None:
     graph = page.get_by_test_id("graph")
     layer_in_graph(page, "stem")
     graph.focus()
@@ -84,8 +102,7 @@ def test_graph_is_used_with_the_keyboard(playground: str, open_page: OpenPage) -
     expect(page.get_by_test_id("layer-name")).to_have_text("head")
 
 
-def test_selection_survives_tabs(playground: str, open_page: OpenPage) -> None:
-    page = open_page(playground)
+def test_selection_survives_tabs(page: Page) -> None:
     layer_in_graph(page, "stack1.conv2")
     page.get_by_test_id("tab-Layers").click()
     row = page.get_by_test_id("table-tensors").locator('tr[data-tensor="stem.weight"]')
@@ -96,8 +113,7 @@ def test_selection_survives_tabs(playground: str, open_page: OpenPage) -> None:
     expect(page.get_by_test_id("reading")).to_contain_text("stem.weight")
 
 
-def test_another_tab_begins_at_its_top(playground: str, open_page: OpenPage) -> None:
-    page = settled(open_page(playground))
+def test_another_tab_begins_at_its_top(page: Page) -> None:
     page.get_by_test_id("tab-Layers").click()
     expect(page.get_by_test_id("table-tensors")).to_be_visible()
     page.get_by_test_id(
@@ -114,18 +130,14 @@ def test_another_tab_begins_at_its_top(playground: str, open_page: OpenPage) -> 
     )
 
 
-def test_click_on_a_bar_selects_its_layer(playground: str, open_page: OpenPage) -> None:
-    page = settled(open_page(playground))
+def test_click_on_a_bar_selects_its_layer(page: Page) -> None:
     page.get_by_test_id("tab-Layers").click()
     card = page.get_by_test_id("card-Weights of all layers, float and quantized")
     card.locator('[data-gid="stack3.conv1"]').click()
     expect(chosen_in_table(page)).to_have_attribute("data-layer", "stack3.conv1")
 
 
-def test_tabs_lie_above_the_pane_under_the_mouse_and_below_the_opener(
-    playground: str, open_page: OpenPage
-) -> None:
-    page = open_page(playground)
+def test_tabs_lie_above_the_pane_under_the_mouse_and_below_the_opener(page: Page) -> None:
     height = "(name) => +getComputedStyle(document.querySelector(name)).zIndex"
     tabs = '[data-cell-name="tabs"]'
     page.get_by_test_id("layer-name").hover()
@@ -134,14 +146,12 @@ def test_tabs_lie_above_the_pane_under_the_mouse_and_below_the_opener(
     assert page.evaluate(height, ".marimo-cell:hover") > page.evaluate(height, tabs)
 
 
-def test_layer_without_parameters_says_so(playground: str, open_page: OpenPage) -> None:
-    page = open_page(playground)
+def test_layer_without_parameters_says_so(page: Page) -> None:
     row_in_table(page, "flatten")
     expect(page.get_by_test_id("layer")).to_contain_text("keeps the parameters of pool.out")
 
 
-def test_wrong_path_is_a_line_and_the_page_goes_on(playground: str, open_page: OpenPage) -> None:
-    page = open_page(playground)
+def test_wrong_path_is_a_line_and_the_page_goes_on(page: Page) -> None:
     page.get_by_test_id("open-toggle").click()
     error = page.get_by_test_id("open-error")
     for path, line in (
@@ -171,22 +181,18 @@ def test_another_bundled_model_replaces_the_numbers(playground: str, open_page: 
         expect(page.get_by_test_id("gap")).to_contain_text(str(gap.explanation()))
 
 
-def test_float_model_alone_says_what_to_do(open_page: OpenPage) -> None:
-    with playing("resnet8") as address:
-        page = open_page(address)
-        expect(page.get_by_test_id("model")).to_have_text("resnet8")
-        expect(page.get_by_text("nothing in it is quantized yet")).to_be_visible()
-        expect(page.get_by_test_id("accuracy-float").locator(".qs-value")).to_contain_text("%")
-        page.close()  # before its server goes
+def test_float_model_alone_says_what_to_do(fresh: str, open_page: OpenPage) -> None:
+    page = open_page(fresh)
+    expect(page.get_by_test_id("model")).to_have_text("resnet8")
+    expect(page.get_by_text("nothing in it is quantized yet")).to_be_visible()
+    expect(page.get_by_test_id("accuracy-float").locator(".qs-value")).to_contain_text("%")
 
 
-def test_all_images_says_how_to_get_them(open_page: OpenPage, tmp_path: Path) -> None:
-    with playing("resnet8", QUANTSCOPE_CACHE=str(tmp_path)) as address:
-        page = open_page(address)
-        page.get_by_test_id("job-start").click()
-        expect(page.get_by_test_id("job-error")).to_contain_text("quantscope data fetch")
-        expect(page.get_by_test_id("image-count")).to_have_text("1,000")
-        page.close()  # before its server goes
+def test_all_images_says_how_to_get_them(fresh: str, open_page: OpenPage) -> None:
+    page = open_page(fresh)
+    page.get_by_test_id("job-start").click()
+    expect(page.get_by_test_id("job-error")).to_contain_text("quantscope data fetch")
+    expect(page.get_by_test_id("image-count")).to_have_text("1,000")
 
 
 # A quick machine has measured everything before a click of Playwright's arrives.
@@ -201,12 +207,10 @@ CLICK_ONCE_SHOWN = """(name) => {
 }"""
 
 
-def test_measuring_can_be_stopped_and_goes_on(open_page: OpenPage) -> None:
-    with playing("resnet8-uint8") as address:
-        page = open_page(address)
-        page.wait_for_function(CLICK_ONCE_SHOWN, arg="job-stop", polling=10)
-        expect(page.get_by_test_id("job-start")).to_have_text("go on measuring")
-        assert page.get_by_test_id("image-count").inner_text() != "1,000"
-        page.get_by_test_id("job-start").click()
-        settled(page)
-        page.close()  # before its server goes
+def test_measuring_can_be_stopped_and_goes_on(fresh: str, open_page: OpenPage) -> None:
+    page = open_page(f"{fresh}/?model=resnet8-uint8")
+    page.wait_for_function(CLICK_ONCE_SHOWN, arg="job-stop", polling=10)
+    expect(page.get_by_test_id("job-start")).to_have_text("go on measuring")
+    assert page.get_by_test_id("image-count").inner_text() != "1,000"
+    page.get_by_test_id("job-start").click()
+    settled(page)

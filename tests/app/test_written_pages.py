@@ -4,9 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
-
 from in_process import run
+from playwright.sync_api import Browser, Page, expect
 
 OpenPage = Callable[..., Page]
 WRITTEN = ("report.html", "compare.html", "graph.html")
@@ -18,7 +17,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "study.toml").write_text("[[config]]\ncalibration_images = 4\n")
     few = ("--images", "4")
     for words in (
-        ("study", folder / "study.toml", *few, "--out", folder / "study"),
+        ("study", folder / "study.toml", *few, "--workers", 1, "--out", folder / "study"),
         ("compare", "resnet8-int8", *few, "--html", folder / "compare.html"),
         ("graph", "resnet8-int8", "-o", folder / "graph.html"),
     ):

@@ -1,4 +1,4 @@
-"""The command line as a person meets it: real processes, exit codes, one line for bad input."""
+"""The command line as a person meets it: exit codes, one line for bad input, real processes."""
 
 import inspect
 import json
@@ -11,32 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import own_process
 import pytest
+from in_process import refused, run
 
 import quantscope
 import quantscope.zoo
 from quantscope.cli import app
-
-
-def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "quantscope", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "COLUMNS": "100", **environment},
-    )
-
-
-def refused(*arguments: object, **environment: str) -> str:
-    """The one line that bad input gets."""
-    done = run(*arguments, **environment)
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert done.stdout == ""
-    assert done.stderr.count("\n") == 1, done.stderr
-    assert done.stderr.startswith("quantscope: ")
-    return done.stderr
-
 
 COMMANDS = [
     *(("evaluate",), ("inspect",), ("graph",), ("compare",), ("trace",), ("accumulators",)),
@@ -53,13 +34,13 @@ def test_every_command_is_documented_with_an_example(command: tuple[str, ...]) -
 
 
 def test_help_names_every_command() -> None:
-    done = run("--help")
+    done = own_process.run("--help")
     assert done.returncode == 0
     assert all(command[0] in done.stdout for command in COMMANDS)
 
 
 def test_evaluate_prints_json_and_nothing_else() -> None:
-    done = run("evaluate", "resnet8", "--images", 100, "--json")
+    done = own_process.run("evaluate", "resnet8", "--images", 100, "--json")
     assert done.returncode == 0
     assert done.stderr == ""
     result = json.loads(done.stdout)
@@ -147,7 +128,7 @@ def test_bad_models_get_one_line(truncated: Path, tmp_path: Path) -> None:
     text = tmp_path / "text.onnx"
     text.write_text("hello there\n")
     assert "is not an ONNX model" in refused("evaluate", text)
-    assert "cut short or damaged" in refused("evaluate", truncated)
+    assert "cut short or damaged" in own_process.refused("evaluate", truncated)
     assert "is a folder" in refused("evaluate", tmp_path)
 
 
@@ -156,7 +137,7 @@ def test_a_model_onnxruntime_cannot_run_gets_one_line(random_resnet8: Path, tmp_
     model.graph.node[0].op_type = "Nonsense"
     path = tmp_path / "nonsense.onnx"
     onnx.save(model, path)
-    assert "Nonsense" in refused("evaluate", path)
+    assert "Nonsense" in own_process.refused("evaluate", path)
 
 
 def test_a_model_that_fails_while_it_runs_gets_one_line(
@@ -169,7 +150,8 @@ def test_a_model_that_fails_while_it_runs_gets_one_line(
     flatten.CopyFrom(onnx.helper.make_node("Reshape", [*flatten.input, shape.name], flatten.output))
     path = tmp_path / "one.onnx"
     onnx.save(model, path)
-    assert "one.onnx failed while running: " in refused("evaluate", path, "--images", 2)
+    line = own_process.refused("evaluate", path, "--images", 2)
+    assert "one.onnx failed while running: " in line
     line = refused("quantize", path, "-o", tmp_path / "q.onnx", "--calibration-images", 2)
     assert "failed while it was calibrated" in line
 
@@ -205,9 +187,10 @@ def test_without_torch_a_line_says_how_to_install_it(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\nsys.modules['torch'] = None\nsys.modules['torchao'] = None\n"
     )
-    line = refused("evaluate", "resnet8-torch", PYTHONPATH=str(tmp_path))
+    line = own_process.refused("evaluate", "resnet8-torch", first=tmp_path)
     assert "pip install 'quantscope[torch]'" in line
-    done = run("evaluate", "resnet8", "--images", 10, "--json", PYTHONPATH=str(tmp_path))
+    words = ("evaluate", "resnet8", "--images", 10, "--json")
+    done = own_process.run(*words, first=tmp_path)
     assert done.returncode == 0, done.stderr
 
 
@@ -238,9 +221,14 @@ def test_a_reader_that_has_enough_is_no_failure() -> None:
     [
         ("inspect", "resnet8-int8"),
         ("inspect", "resnet8-int8", "--json"),
-        ("compare", "resnet8-int8", "--images", "2", "--json"),
-        ("trace", "resnet8-int8", "--layer", "stem", "--at", "3,5,7"),
         ("compare", "--help"),
+        *(
+            pytest.param(tuple(words.split()), marks=pytest.mark.slow)
+            for words in (
+                "compare resnet8-int8 --images 2 --json",
+                "trace resnet8-int8 --layer stem --at 3,5,7",
+            )
+        ),
     ],
     ids=" ".join,
 )

@@ -14,11 +14,11 @@ from typing import get_args
 import numpy as np
 import onnx
 import pytest
+from in_process import refused, run
 from typer.main import get_command
 from typer.testing import CliRunner
 
 import quantscope
-from in_process import refused, run
 from quantscope.cli import app
 from quantscope.cli.outputs import Writes
 from quantscope.errors import BadConfigError
@@ -272,7 +272,8 @@ def test_a_signal_ends_a_command_and_leaves_nothing(number: int, tmp_path: Path)
         stderr=subprocess.PIPE,
         env={**os.environ, "TMPDIR": str(folder)},
     )
-    while not list(folder.glob("quantscope-*")) and command.poll() is None:
+    # A file in its folder: the instant in which there is a folder and nobody's yet is not meant.
+    while not list(folder.glob("quantscope-*/*")) and command.poll() is None:
         time.sleep(0.01)
     assert command.poll() is None, "it ended before it could be stopped"
     command.send_signal(number)

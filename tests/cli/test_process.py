@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from in_process import run
 
 from quantscope.model import bundled_models
 
@@ -15,6 +16,17 @@ def broken(model):
     {what}
 reader.read_network = broken
 """
+
+
+def inspect_here(monkeypatch: pytest.MonkeyPatch, odd: Exception) -> tuple[int, list[str]]:
+    """`quantscope inspect` in this process, with a part that fails so."""
+
+    def broken(model: object) -> None:
+        raise odd
+
+    monkeypatch.setattr("quantscope.model.reader.read_network", broken)
+    done = run("inspect", "resnet8")
+    return done.returncode, done.stderr.splitlines()
 
 
 def inspect(tmp_path: Path, what: str, *words: str, imports: str = "os") -> tuple[int, list[str]]:
@@ -50,23 +62,24 @@ def test_debug_shows_the_traceback_before_that_line(tmp_path: Path) -> None:
 
 
 def test_debug_shows_where_bad_input_was_found() -> None:
-    words = [sys.executable, "-m", "quantscope", "--debug", "inspect", "nowhere.onnx"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = run("--debug", "inspect", "nowhere.onnx")
     assert done.returncode == 2
     assert done.stderr.startswith("Traceback")
     assert done.stderr.splitlines()[-1].startswith("quantscope: There is no file nowhere.onnx")
 
 
 @pytest.mark.parametrize(
-    ("what", "said"),
+    ("odd", "said"),
     [
-        ("raise MemoryError", "There is not enough memory for this"),
-        ("raise PermissionError(13, 'Permission denied', 'a/b')", "Cannot use a/b: Permission den"),
-        ("raise OSError(36, 'File name too long', b'a/b')", "Cannot use a/b: File name too long"),
+        (MemoryError(), "There is not enough memory for this"),
+        (PermissionError(13, "Permission denied", "a/b"), "Cannot use a/b: Permission den"),
+        (OSError(36, "File name too long", b"a/b"), "Cannot use a/b: File name too long"),
     ],
 )
-def test_what_the_machine_refuses_is_bad_input(tmp_path: Path, what: str, said: str) -> None:
-    code, lines = inspect(tmp_path, what)
+def test_what_the_machine_refuses_is_bad_input(
+    monkeypatch: pytest.MonkeyPatch, odd: Exception, said: str
+) -> None:
+    code, lines = inspect_here(monkeypatch, odd)
     assert code == 2
     assert len(lines) == 1 and lines[0].startswith(f"quantscope: {said}")
 
@@ -80,8 +93,7 @@ def test_warnings_of_libraries_are_for_those_who_debug(tmp_path: Path) -> None:
 
 
 def test_names_cannot_steer_the_terminal_or_make_more_lines() -> None:
-    words = [sys.executable, "-m", "quantscope", "inspect", "a\nb\x1b[2J.onnx"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = run("inspect", "a\nb\x1b[2J.onnx")
     assert done.returncode == 2
     assert done.stderr.startswith(r"quantscope: There is no file a\nb\x1b[2J.onnx; give")
     assert done.stderr.count("\n") == 1
@@ -99,7 +111,6 @@ def test_names_that_are_no_text_are_names_too(tmp_path: Path) -> None:
 
 
 def test_debug_may_stand_anywhere() -> None:
-    words = [sys.executable, "-m", "quantscope", "inspect", "--debug", "nowhere.onnx"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = run("inspect", "--debug", "nowhere.onnx")
     assert done.returncode == 2
     assert done.stderr.startswith("Traceback")

@@ -5,11 +5,8 @@ from tiny_cifar import Tiny, make_tiny
 
 
 @pytest.fixture(autouse=True)
-def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def nothing_fetched(empty_cache: Path) -> None:
     """No test here depends on what this machine has fetched."""
-    cache = tmp_path / "cache"
-    monkeypatch.setenv("QUANTSCOPE_CACHE", str(cache))
-    return cache
 
 
 @pytest.fixture(scope="session")

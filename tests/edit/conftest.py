@@ -1,8 +1,6 @@
-"""Small networks and their builders are shared with the rooms that they were made for."""
+"""The bundled models with an editor, images for them, and what a model makes of them."""
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +10,6 @@ import pytest
 from quantscope.data import load_sample
 from quantscope.edit import Editor
 from quantscope.run.onnx.sessions import session_of
-
-for room in ("run", "model"):
-    sys.path.insert(0, str(Path(__file__).parents[1] / room))
 
 Array = np.ndarray[Any, Any]
 

@@ -184,6 +184,7 @@ def main() -> None:
     parser.add_argument("--verbose", action="store_true")
     given = parser.parse_args()
     load_modules(given.kind)
+    sys.path.append(str(Path(__file__).parents[1] / "support"))  # pytest has it there already
     from kinds import KINDS
 
     broken = attack(given.kind, KINDS[given.kind], range(given.first, given.last))

@@ -1,7 +1,6 @@
 """Keras files: damaged, made of other things, or pointing elsewhere."""
 
 import random
-import sys
 import tempfile
 from collections.abc import Sequence
 from functools import cache
@@ -9,9 +8,6 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-
-sys.path.append(str(Path(__file__).parents[1] / "zoo"))
-
 from keras_files import write_keras
 
 

@@ -4,18 +4,14 @@ import itertools
 import json
 import os
 import random
-import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
-
-sys.path.append(str(Path(__file__).parents[1] / "model"))
-
 from mutations import bases, damaged
+from onnx import helper, numpy_helper
 from tiny_onnx import constant, model, value
 
 from quantscope.model import bundled_models

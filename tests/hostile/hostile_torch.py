@@ -107,6 +107,6 @@ def _program() -> bytes:
             "import sys; from pathlib import Path; from torch_archives import save_small; "
             f"save_small(Path({str(path)!r}))"
         )
-        where = Path(__file__).parents[1] / "model"
+        where = Path(__file__).parents[1] / "support"
         subprocess.run([sys.executable, "-c", code], cwd=where, check=True, capture_output=True)
         return path.read_bytes()

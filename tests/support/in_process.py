@@ -11,14 +11,14 @@ import pytest
 from quantscope.cli import main
 
 
-def run(*arguments: object) -> CompletedProcess[str]:
-    """As `test_cli.run`."""
+def run(*arguments: object, **environment: str) -> CompletedProcess[str]:
+    """Run a command as `own_process.run` does."""
     words = ["quantscope", *map(str, arguments)]
     with (
         redirect_stdout(io.StringIO()) as stdout,
         redirect_stderr(io.StringIO()) as stderr,
         patch.object(sys, "argv", words),
-        patch.dict("os.environ", COLUMNS="100"),
+        patch.dict("os.environ", {"COLUMNS": "100", **environment}),
         pytest.raises(SystemExit) as end,
     ):
         main()
@@ -27,9 +27,9 @@ def run(*arguments: object) -> CompletedProcess[str]:
     return CompletedProcess(words, code, stdout.getvalue(), stderr.getvalue())
 
 
-def refused(*arguments: object) -> str:
+def refused(*arguments: object, **environment: str) -> str:
     """The one line that bad input gets."""
-    done = run(*arguments)
+    done = run(*arguments, **environment)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("quantscope: ") and done.stderr.count("\n") == 1, done.stderr
     return done.stderr

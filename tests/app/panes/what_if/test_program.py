@@ -1,10 +1,9 @@
 """The What-if pane for a PT2E program: the same gestures, the same numbers as the library's."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playing import playing
 from playwright.sync_api import Page, expect
 
 from quantscope.app.panes.header import percent, points
@@ -13,15 +12,9 @@ from quantscope.edit import Edit, Off, Recipe, SetRange, SetZeroPoint
 from quantscope.run import WhatIf, evaluate
 
 
-@pytest.fixture(scope="module")
-def address(resnet8_program: Path) -> Iterator[str]:
-    with playing(str(resnet8_program)) as found:
-        yield found
-
-
 @pytest.fixture
-def page(address: str, open_page: Callable[..., Page]) -> Page:
-    page = open_page(address, height=1400)
+def page(playground: str, resnet8_program: Path, open_page: Callable[..., Page]) -> Page:
+    page = open_page(f"{playground}/?model={resnet8_program}", height=1400)
     page.get_by_test_id("tab-What if").click()
     expect(page.get_by_test_id("what-if-original")).to_be_visible()
     page.get_by_test_id("graph").locator('[data-layer="stem.relu"]').click()

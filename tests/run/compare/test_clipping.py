@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_compare_axes import Array, Quantize, both, values
+from paired_nets import Array, Quantize, both, values
 from tiny_qdq import TinyQdq, images_of
 
 from quantscope.run.compare.compare import compare

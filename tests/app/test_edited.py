@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
+from what_if_page import clear
 
 from quantscope.app.edited import EditedFile
 from quantscope.data import load_sample
@@ -28,11 +29,19 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return opened, edited
 
 
-@pytest.fixture
-def page(playground: str, open_page: Callable[..., Page], files: tuple[Path, Path]) -> Page:
-    """The edit is in force."""
-    page = open_page(f"{playground}/?model={files[0]}&layer={LAYER}&tab=What+if", height=1100)
+@pytest.fixture(scope="module")
+def opened(playground: str, open_desk: Callable[..., Page], files: tuple[Path, Path]) -> Page:
+    page = open_desk(f"{playground}/?model={files[0]}&layer={LAYER}&tab=What+if", height=1100)
     expect(page.get_by_test_id("model")).to_have_text("mine.onnx")
+    return page
+
+
+@pytest.fixture
+def page(opened: Page) -> Page:
+    """The edit is in force, and no other."""
+    page = opened
+    page.get_by_test_id("tab-What if").click()
+    clear(page)
     expect(page.get_by_test_id("tensor-name")).to_have_text(f"{LAYER}.out")
     type_scale(page, SCALE)
     expect(page.get_by_test_id("edited-accuracy")).to_contain_text("%")

@@ -7,6 +7,8 @@ from quantscope.cli import main
 from quantscope.cli.data import app
 from quantscope.data import calibration_set
 
+pytestmark = pytest.mark.usefixtures("empty_cache")
+
 
 def _json(*arguments: str) -> dict:
     result = CliRunner().invoke(app, [*arguments, "--json"])

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime as ort
-import test_cli
-
+import own_process
 from in_process import refused, run
+
 from quantscope.data import load_sample
 from quantscope.edit import Editor, Recipe, SetScale, parse_off
 from quantscope.model import bundled_models
@@ -177,5 +177,5 @@ def test_what_a_program_has_not_gets_one_line(resnet8_program: Path, tmp_path: P
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\nsys.modules['torch'] = None\nsys.modules['torchao'] = None\n"
     )
-    line = test_cli.refused(*model, PYTHONPATH=str(tmp_path))
+    line = own_process.refused(*model, first=tmp_path)
     assert "PyTorch is needed to run resnet8.pt2" in line and "pip install" in line

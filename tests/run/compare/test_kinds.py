@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from comparison_nets import sqnr
 from onnx import TensorProto, helper, numpy_helper
 from tiny_qdq import TinyQdq, images_of
 
@@ -23,11 +24,6 @@ Array = np.ndarray[Any, Any]
 
 RNG = np.random.default_rng(11)
 PICTURES = RNG.normal(0, 1, (6, 2, 5, 3)).astype(np.float32)
-
-
-def sqnr(f: Array, q: Array) -> float:
-    f, q = f.astype(np.float64), q.astype(np.float64)
-    return float(20 * np.log10(np.linalg.norm(f) / np.linalg.norm(f - q)))
 
 
 def fake(values: Array, scale: Array | float, zero: Array | int, dtype: Any = np.uint8) -> Array:

@@ -9,6 +9,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from quantscope.model.residuals import Branch, Residual
 from quantscope.run import Evaluation
 from quantscope.run.compare.results import (
     ChannelComparison,
@@ -144,3 +145,16 @@ def marks(axes: Axes, *, filled: bool) -> dict[str, float]:
         if same == filled:
             found[line.get_gid()] = float(np.asarray(line.get_ydata()).item())
     return found
+
+
+RESIDUAL = Residual(
+    layer="add",
+    op_type="Add",
+    branches=(
+        Branch("conv.out", "conv", step=0.1, bits=8, bits_lost=1.0, effective_bits=7.0),
+        Branch("x", None, step=0.4, bits=8, bits_lost=0.0, effective_bits=8.0),
+    ),
+    ratio=4.0,
+    output="add.out",
+    output_step=0.2,
+)

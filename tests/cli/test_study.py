@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+import in_process
+
 COMMAND = [sys.executable, "-m", "quantscope", "study"]
 TOML = """
 [base]
@@ -33,11 +35,7 @@ def study(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def refused(*arguments: object) -> str:
-    done = study(*arguments)
-    assert done.returncode == 2, done.stderr
-    assert done.stdout == ""
-    assert done.stderr.count("\n") == 1, done.stderr
-    return done.stderr
+    return in_process.refused("study", *arguments)
 
 
 def test_a_study_leaves_rows_results_and_a_report(tmp_path: Path, random_resnet8: Path) -> None:
@@ -56,7 +54,7 @@ def test_a_study_leaves_rows_results_and_a_report(tmp_path: Path, random_resnet8
     }
     assert len(list((out / "rows").iterdir())) == 1 + 4
     before = {path: path.stat().st_mtime_ns for path in (out / "rows").iterdir()}
-    again = study(file, *options, "--json")
+    again = in_process.run("study", file, *options, "--json")
     assert again.returncode == 0
     result = json.loads(again.stdout)
     assert [row["status"] for row in result["rows"]] == ["done", "done", "done", "failed"]
@@ -109,7 +107,7 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path: Path, random_resnet
 
 
 def test_the_help_shows_what_a_file_looks_like() -> None:
-    text = study("--help").stdout
+    text = in_process.run("study", "--help").stdout
     for line in ("[base]", "[grid]", "[[config]]", "per_channel = [true, false]"):
         assert line in text
 

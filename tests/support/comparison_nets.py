@@ -117,4 +117,5 @@ def clip(values: Array, name: str) -> Array:
 
 
 def sqnr(f: Array, q: Array) -> float:
+    f, q = f.astype(np.float64), q.astype(np.float64)
     return float(20 * np.log10(np.linalg.norm(f) / np.linalg.norm(f - q)))

@@ -9,15 +9,14 @@ from io import BytesIO
 
 import numpy as np
 import pytest
-from figure_values import CONV, activation, comparison, evaluation
+from figure_values import CONV, RESIDUAL, activation, comparison, evaluation
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
-from test_ranking import DISABLE, result
-from test_residual_branches import RESIDUAL
+from sensitivity_rows import DISABLE, result
 
 from quantscope.model import find_model, load_onnx, read_onnx
 from quantscope.report import figures

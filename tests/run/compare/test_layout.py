@@ -1,53 +1,19 @@
 """Where a tensor's images and channels lie, and which of its readings are one input."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
-import onnxruntime as ort
 import pytest
-from onnx import helper
-from test_compare_kinds import sqnr
+from comparison_nets import sqnr
+from paired_nets import Quantize, both, values
 from tiny_qdq import TinyQdq, images_of
 
 from quantscope.run.compare.compare import compare
 from quantscope.run.compare.results import ErrorSources
 
-Array = np.ndarray[Any, Any]
-Quantize = Callable[..., str]
-
 RNG = np.random.default_rng(8)
 PICTURES = RNG.normal(0, 1, (8, 3, 4, 5)).astype(np.float32)
-
-
-def both(
-    folder: Path,
-    body: Callable[[TinyQdq, Quantize], str],
-    shape: tuple[int, ...] = (3, 4, 5),
-    batch: int | str = "N",
-) -> tuple[Path, Path]:
-    """The float and the quantized network; in the float one quantizing leaves a value as it is."""
-
-    def written(name: str, quantize: Callable[[TinyQdq], Quantize]) -> Path:
-        net = TinyQdq(shape, batch=batch)
-        return net.save(folder, body(net, quantize(net)), name)
-
-    return (
-        written("float.onnx", lambda _: lambda value, *_, **__: value),
-        written("quantized.onnx", lambda net: net.quantize),
-    )
-
-
-def values(path: Path, name: str, pictures: Array) -> Array:
-    """As onnxruntime computes them, graph optimizations off."""
-    model = onnx.load(path)
-    model.graph.output.append(helper.make_empty_tensor_value_info(name))
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = ort.InferenceSession(model.SerializeToString(), options)
-    return np.asarray(session.run([name], {"x": pictures})[0])
 
 
 def turned(net: TinyQdq, quantize: Quantize) -> str:

@@ -2,23 +2,11 @@
 
 import numpy as np
 import pytest
-from figure_values import ADD, CONV, bars, colour, comparison, drawn, texts, ticks
+from figure_values import ADD, CONV, RESIDUAL, bars, colour, comparison, drawn, texts, ticks
 
 from quantscope.model.residuals import Branch, Residual
 from quantscope.report.figures import residual_branches
 from quantscope.report.figures.style import LIGHT
-
-RESIDUAL = Residual(
-    layer="add",
-    op_type="Add",
-    branches=(
-        Branch("conv.out", "conv", step=0.1, bits=8, bits_lost=1.0, effective_bits=7.0),
-        Branch("x", None, step=0.4, bits=8, bits_lost=0.0, effective_bits=8.0),
-    ),
-    ratio=4.0,
-    output="add.out",
-    output_step=0.2,
-)
 
 
 def test_every_branch_and_its_sum_have_a_row() -> None:

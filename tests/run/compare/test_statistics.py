@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from comparison_nets import Residual, residual
-from test_compare_axes import Quantize, both
+from paired_nets import Quantize, both
 from tiny_qdq import TinyQdq, images_of
 
 from quantscope.model import load_onnx, pair, read_onnx

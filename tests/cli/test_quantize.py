@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import in_process
 import numpy as np
 import onnx
 import pytest
 
-import in_process
 from quantscope.zoo import Weights, write_safetensors
 
 

@@ -1,6 +1,0 @@
-"""What renders the documents lies in tools, which is not a package."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
