@@ -24,7 +24,7 @@ def inspect_here(monkeypatch: pytest.MonkeyPatch, odd: Exception) -> tuple[int, 
     def broken(model: object) -> None:
         raise odd
 
-    monkeypatch.setattr("quantscope.model.reader.read_network", broken)
+    monkeypatch.setattr("quantscope.model.read_network", broken)
     done = run("inspect", "resnet8")
     return done.returncode, done.stderr.splitlines()
 
