@@ -141,7 +141,7 @@ def test_data_that_cannot_be_read_is_one_line(folder: Path) -> None:
 def test_what_looks_like_a_picture_is_one(folder: Path, shape: tuple[int, ...]) -> None:
     images = load_npz(folder / "images.npz")
     values = np.arange(np.prod(shape), dtype=np.float32).reshape(1, *shape)
-    made = type(images)("made", values, images.labels[:1], images.indices[:1], (), "as-is")
+    made = images.of_images("made", values, images.labels[:1], images.indices[:1], (), "as-is")
     assert thumbnail(made, 0).startswith("data:image/png;base64,")
-    rows = type(images)("rows", values.reshape(1, -1), made.labels, made.indices, (), "as-is")
+    rows = images.of_images("rows", values.reshape(1, -1), made.labels, made.indices, (), "as-is")
     assert thumbnail(rows, 0) == ""
