@@ -11,7 +11,7 @@ from what_if_page import clear
 from quantscope.app.edited import EditedFile
 from quantscope.data import load_sample
 from quantscope.edit import Editor, SetScale, apply
-from quantscope.model import bundled_models, read_network
+from quantscope.model import bundled_models
 from quantscope.run import Trace, evaluate, trace_value
 
 LAYER, SCALE = "stack2.conv1", 0.02
@@ -141,9 +141,10 @@ def test_an_edited_qoperator_file_has_the_names_of_its_layers(
     editor = Editor(path)
     edited = EditedFile(editor.apply([SetScale(f"{LAYER}.out", SCALE)]), editor.network)
     layers = [layer.name for layer in editor.network.layers]
-    assert [layer.name for layer in read_network(edited.path).layers] == layers
+    assert [layer.name for layer in edited.model.network.layers] == layers
+    assert edited.model is edited.model
     first = load_sample().take(1)
-    found = trace_value(edited.path, LAYER, 0, (0, 0, 0), data=first, float_model="resnet8")
+    found = trace_value(edited.model, LAYER, 0, (0, 0, 0), data=first, float_model="resnet8")
     original = trace_value(path, LAYER, 0, (0, 0, 0), data=first, float_model="resnet8")
     assert found.tensors[-1].scale == pytest.approx(SCALE)
     assert found.float_value == original.float_value is not None

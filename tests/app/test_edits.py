@@ -141,9 +141,13 @@ def test_the_second_half_of_a_quick_answer_does_not_take_better_numbers_back(
     session = Session(opened)
     tool = WhatIf("resnet8-int8", session.sample.take(20), quick=10)
     edits, way = (SetScale("stem.out", 0.2),), Way()
-    quick = Answer(session, edits, way, tool.quick_images, tool.answer(edits))
-    full = Answer(session, edits, way, tool.images, tool.answer(edits, full=True), settled=True)
-    second = replace(quick, after=tool.downstream_sqnr(edits), settled=True)
+    applied = tool.editor.apply(edits)
+    question = Answer(session, edits, way, applied)
+    quick = replace(question, images=tool.quick_images, effect=tool.effect_of(applied))
+    full = replace(
+        question, images=tool.images, effect=tool.effect_of(applied, full=True), settled=True
+    )
+    second = replace(quick, after=tool.sqnr_of(applied), settled=True)
     assert joined(None, quick) is quick
     shown = joined(joined(quick, full), second)
     assert (shown.images, shown.effect) == (full.images, full.effect)

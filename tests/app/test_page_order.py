@@ -61,7 +61,7 @@ def test_the_model_asked_for_last_is_shown(page: Page, monkeypatch: pytest.Monke
 def test_another_model_is_not_asked_about_the_edits_of_the_one_before(page: Page) -> None:
     page.bench.way_choice.value = "runtime-int8"  # which the other model does not have
     asked = []
-    page.bench.answers.ask = lambda session, edits, _: asked.append((session, edits))
+    page.bench.answers.ask = lambda session, applied, _: asked.append((session, applied.edits))
     edits = (SetScale("stack2.conv1.out", 0.02),)
     assert page.bench.put(edits) == ""
     assert asked == [(page.session, edits)]

@@ -1,24 +1,28 @@
-"""The edited model as a file, for what reads files: traces, predictions, feature maps."""
+"""The edited model, opened as a file is: for traces, predictions, feature maps."""
 
 import shutil
 import tempfile
 import weakref
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 
 import onnx
 
 from quantscope.edit import Applied, Change, Edit
-from quantscope.model import Network
+from quantscope.model import Model, Network, open_model
 
 
 class EditedFile:
-    """Written when it is first asked for, and gone with the last who holds it."""
+    """Written and opened when it is first asked for, and gone with the last who holds it.
+
+    Who asks `model` for something must hold this object meanwhile: weights are read from the file.
+    """
 
     def __init__(self, applied: Applied, original: Network) -> None:
         self._applied, self._original = applied, original
         self._path: Path | None = None
-        self._lock = Lock()
+        self._model: Model | None = None
+        self._lock = RLock()
 
     @property
     def of(self) -> tuple[str, tuple[Edit, ...]]:
@@ -44,6 +48,13 @@ class EditedFile:
                 self._path = Path(folder) / self._original.path.name
                 self._path.write_bytes(_content(self._applied, self._original))
             return self._path
+
+    @property
+    def model(self) -> Model:
+        with self._lock:
+            if self._model is None:
+                self._model = open_model(self.path)
+            return self._model
 
 
 def _content(applied: Applied, original: Network) -> bytes:

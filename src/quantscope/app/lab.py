@@ -10,6 +10,7 @@ from typing import Any, get_args
 from quantscope.app.opened import Opened
 from quantscope.app.session import Session
 from quantscope.errors import BadConfigError, QuantscopeError
+from quantscope.model import Model
 from quantscope.progress import Progress
 from quantscope.quantize import LayerOverride, PtqConfig
 from quantscope.quantize.config import (
@@ -33,7 +34,7 @@ _YES = {"yes": True, "no": False}
 class Lab:
     """`failures` are configurations that could not be had, by label, with the reason."""
 
-    def __init__(self, model: Path) -> None:
+    def __init__(self, model: Model) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="quantscope-lab-")
         self.trials = Trials(model, Path(self._folder.name))
         self.failures: dict[str, str] = {}
@@ -155,20 +156,19 @@ def lab_of(session: Session) -> Lab:
 
 def lab_for(opened: Opened) -> Lab:
     """The lab of the float model that is shown, or that the shown model was made from."""
-    float_network = opened.network if opened.is_float else opened.float_network
-    if float_network is None:
+    model = opened.model if opened.is_float else opened.original
+    if model is None:
         raise QuantscopeError(
             "Other settings are tried on the float model, which is not known here; give it too "
             "when you open the quantized one, or open it alone"
         )
-    if float_network.path.suffix != ".onnx":
+    if model.framework != "onnx":
         raise QuantscopeError(
-            f"{float_network.path.name} is a PyTorch program; open the float model as ONNX to "
-            f"quantize it here"
+            f"{model.name} is a PyTorch program; open the float model as ONNX to quantize it here"
         )
     with _lock:
-        found = _labs.pop(float_network.digest, None) or Lab(float_network.path)
-        _labs[float_network.digest] = found
+        found = _labs.pop(model.digest, None) or Lab(model)
+        _labs[model.digest] = found
         while len(_labs) > _MOST_LABS:
             _labs.pop(next(iter(_labs)))
         return found

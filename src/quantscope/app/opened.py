@@ -16,7 +16,7 @@ from quantscope.model import (
     bundled_models,
     find_model,
     open_model,
-    pair,
+    pair_models,
     unknown_original,
 )
 
@@ -116,7 +116,7 @@ def _open(path: Path, given: Path | None) -> Opened:
         raise BadModelError(
             f"{original.name} is quantized; give the float model that {path.name} was made from"
         )
-    pairing = pair(original.network, model.network)
+    pairing = pair_models(original, model)
     if given is not None and not pairing.outputs:
         raise BadModelError(
             f"{original.name} and {path.name} have no output in common; "

@@ -60,6 +60,7 @@ def command(
     """
     from quantscope.errors import BadConfigError
     from quantscope.files import write_whole
+    from quantscope.model import open_model
     from quantscope.report.compare import comparison_lines, side_by_side_lines
     from quantscope.run.compare.compare import compare
     from quantscope.run.compare.side_by_side import compare_with
@@ -67,19 +68,29 @@ def command(
     if other_float is not None and other is None:
         raise BadConfigError("--with-float is the float model of --with; give that too")
     chosen = load_images(data, images, unless_given=THOUSAND)
+    # Opened here, because the comparison and the page of it both ask them.
+    opened = open_model(model)
+    original, second, second_original = (
+        None if given is None else open_model(given) for given in (float_model, other, other_float)
+    )
     settings: dict[str, Any] = {
         "execution": execution,
         "int8_kernels": int8_kernels,
         "batch": batch,
-        "float_model": float_model,
+        "float_model": original,
     }
     with progress_bar() as progress:
         versions: SideBySide | None = None
-        if other is None:
-            first = compare(model, chosen, progress=progress, **settings)
+        if second is None:
+            first = compare(opened, chosen, progress=progress, **settings)
         else:
             versions = compare_with(
-                model, other, chosen, other_float_model=other_float, progress=progress, **settings
+                opened,
+                second,
+                chosen,
+                other_float_model=second_original,
+                progress=progress,
+                **settings,
             )
             first = versions.first
         if html is not None:
@@ -88,12 +99,12 @@ def command(
 
             details = gather_details(
                 first,
-                model,
+                opened,
                 chosen,
-                float_model=float_model,
+                float_model=original,
                 versions=versions,
-                other_model=other,
-                other_float_model=other_float,
+                other_model=second,
+                other_float_model=second_original,
                 int8_kernels=int8_kernels,
                 progress=progress,
             )

@@ -11,7 +11,7 @@ from quantscope.progress import Progress
 
 if TYPE_CHECKING:
     from quantscope.data import Samples
-    from quantscope.model import Execution
+    from quantscope.model import Execution, Model
     from quantscope.run import Evaluation, KernelGap, PairedDelta
 
 
@@ -40,6 +40,7 @@ def command(
 
     Example: quantscope evaluate resnet8 --data full --execution reference
     """
+    from quantscope.model import open_model
     from quantscope.report import evaluation_view
     from quantscope.run import evaluate, kernel_gap, paired
 
@@ -64,8 +65,9 @@ def command(
             ]
         deltas = []
         if against:
+            other = open_model(against)
             deltas = [
-                paired(result, _baseline(against, chosen, result.execution, int8_kernels, progress))
+                paired(result, _baseline(other, chosen, result.execution, int8_kernels, progress))
                 for result in results
             ]
     if as_json:
@@ -75,23 +77,21 @@ def command(
 
 
 def _baseline(
-    model: str,
+    model: "Model",
     data: "Samples",
     execution: "Execution",
     int8_kernels: bool | None,
     progress: Progress,
 ) -> "Evaluation":
     """Evaluate the second model in the first one's execution, or in the only one that it has."""
-    from quantscope.model import open_model
     from quantscope.run import evaluate
 
-    opened = open_model(model)
     return evaluate(
-        opened,
+        model,
         data,
-        execution=execution if execution in opened.executions else None,
-        int8_kernels=int8_kernels if opened.framework == "onnx" else None,
-        progress=lambda what, done, total: progress(f"{what} {opened.name}", done, total),
+        execution=execution if execution in model.executions else None,
+        int8_kernels=int8_kernels if model.framework == "onnx" else None,
+        progress=lambda what, done, total: progress(f"{what} {model.name}", done, total),
     )
 
 

@@ -113,7 +113,7 @@ def command(
         effect = what_if.effect_of(applied, progress=progress)
         downstream = None
         if sqnr and what_if.editor.pairing is not None:
-            downstream = what_if.downstream_sqnr(applied.edits, progress=progress)
+            downstream = what_if.sqnr_of(applied, progress=progress)
     written: dict[str, Any] = {}
     if output is not None:
         written["output"] = {"path": str(output), "sha256": applied.save(output)}
@@ -178,13 +178,15 @@ def _applied(
 
     if recipe is None:
         return editor.apply(edits), ()
-    if recipe.base_digest != editor.model.digest and not other_model:
+    if recipe.base_digest == editor.model.digest:
+        return editor.apply([*recipe.edits, *edits]), ()
+    if not other_model:
         wanted = recipe.base_model or recipe.base_digest[:12]
         raise BadConfigError(
             f"The recipe is for {wanted} ({recipe.base_digest[:12]}), and {editor.model.name} "
             f"is {editor.model.digest[:12]}; give its own model, or add --other-model"
         )
-    applied, skipped = replay(recipe, editor, other_model_ok=other_model)
+    applied, skipped = replay(recipe, editor, other_model_ok=True)
     return (editor.apply([*applied.edits, *edits]) if edits else applied), skipped
 
 

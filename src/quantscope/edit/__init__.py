@@ -1,6 +1,6 @@
 """Models made from models; nothing here executes one, and none is changed in place."""
 
-from quantscope.edit.applied import Applied, Change, EditWarning
+from quantscope.edit.applied import Applied, Change, EditWarning, Preview
 from quantscope.edit.describe import describe
 from quantscope.edit.editor import Editor, apply
 from quantscope.edit.edits import (
@@ -32,6 +32,7 @@ __all__ = [
     "OffRole",
     "On",
     "OnRole",
+    "Preview",
     "Recipe",
     "SetChannel",
     "SetInteger",

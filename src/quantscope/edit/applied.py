@@ -48,6 +48,15 @@ class EditWarning:
 
 
 @dataclass(frozen=True)
+class Preview:
+    """What edits would do to a model, which is not made; the fields are those of `Applied`."""
+
+    changes: tuple[Change, ...]
+    warnings: tuple[EditWarning, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Applied:
     """An edited model, and what the edits did. `notes` are plain lines.
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import onnx
 
-from quantscope.edit.applied import Applied, state_edits
+from quantscope.edit.applied import Applied, Preview, state_edits
 from quantscope.edit.changes import NOTHING_CHANGED, changes_of, clip_notes, warnings_of
 from quantscope.edit.edits import Edit
 from quantscope.edit.floats import FloatValues
-from quantscope.edit.outcome import resolve
-from quantscope.edit.plan import make_plan
+from quantscope.edit.outcome import Outcome, resolve
+from quantscope.edit.plan import Plan, make_plan
 from quantscope.edit.subject import Clips, open_subject
 from quantscope.edit.wiring import Wiring, wire
 from quantscope.errors import BadModelError
@@ -54,8 +54,9 @@ class Editor:
 
     @cached_property
     def base(self) -> onnx.ModelProto:
-        """An ONNX model as QDQ, unedited."""
-        return self.apply([]).proto
+        """An ONNX model as QDQ, unedited: shared with `model`, so copy it to change it."""
+        # A lifted one also says in its metadata what it was made from.
+        return self.apply([]).proto if self.lifted else self.model.as_onnx("edit").stated
 
     @cached_property
     def clips(self) -> Clips:
@@ -65,26 +66,42 @@ class Editor:
     def apply(self, edits: Sequence[Edit]) -> Applied:
         """Apply the edits in their order; raises one line for the first that cannot be."""
         edits = tuple(edits)
-        plan = make_plan(self._wiring, self._subject.network, edits)
-        outcome = resolve(plan, self._wiring, self._subject.network, self._floats)
+        plan, outcome = self._resolve(edits)
         written = self._subject.write(self._wiring, outcome, self.clips, self._provenance(edits))
+        found = self._preview(edits, plan, outcome)
+        original = () if self.original is None else (self.original.path,)
+        return Applied(
+            written=written,
+            base_digest=self.model.digest,
+            edits=edits,
+            changes=found.changes,
+            warnings=found.warnings,
+            notes=found.notes,
+            lifted=self.lifted,
+            sources=(*self.model.files, *original),
+        )
+
+    def preview(self, edits: Sequence[Edit]) -> Preview:
+        """Say what edits would do; no model is made, which is most of the work of `apply`.
+
+        Raises as `apply` does, but for what this kind of file has no place for.
+        """
+        edits = tuple(edits)
+        return self._preview(edits, *self._resolve(edits))
+
+    def _resolve(self, edits: tuple[Edit, ...]) -> tuple[Plan, Outcome]:
+        plan = make_plan(self._wiring, self._subject.network, edits)
+        return plan, resolve(plan, self._wiring, self._subject.network, self._floats)
+
+    def _preview(self, edits: tuple[Edit, ...], plan: Plan, outcome: Outcome) -> Preview:
         changes = tuple(changes_of(plan, outcome, self._wiring))
         notes = [*([LIFTED] if self.lifted else []), *outcome.notes]
         notes += clip_notes(plan, self._wiring, self.clips)
         notes += self._subject.notes(self._wiring, outcome)
         if edits and not changes:
             notes.append(NOTHING_CHANGED)
-        original = () if self.original is None else (self.original.path,)
-        return Applied(
-            written=written,
-            base_digest=self.model.digest,
-            edits=edits,
-            changes=changes,
-            warnings=tuple(warnings_of(outcome, self.clips)),
-            notes=tuple(notes),
-            lifted=self.lifted,
-            sources=(*self.model.files, *original),
-        )
+        warnings = tuple(warnings_of(outcome, self.clips))
+        return Preview(changes=changes, warnings=warnings, notes=tuple(notes))
 
     def _provenance(self, edits: tuple[Edit, ...]) -> str | None:
         if not edits and not self.lifted:

@@ -36,7 +36,14 @@ from quantscope.model.originals import (
     recorded_digest,
     unknown_original,
 )
-from quantscope.model.pairing import LayerPair, Pairing, TensorPair, Unpaired, pair
+from quantscope.model.pairing import (
+    LayerPair,
+    Pairing,
+    TensorPair,
+    Unpaired,
+    pair,
+    pair_models,
+)
 from quantscope.model.residuals import Residual, residuals
 
 __all__ = [
@@ -66,6 +73,7 @@ __all__ = [
     "need_original",
     "open_model",
     "pair",
+    "pair_models",
     "read_network",
     "read_onnx",
     "recorded_digest",

@@ -73,6 +73,13 @@ class Model(ABC):
     def outputs(self) -> tuple[Port, ...]:
         """What it gives, the first one first."""
 
+    @cached_property
+    def known_original(self) -> "Model | None":
+        """The bundled float model that it was made from, opened; None where it names none."""
+        from quantscope.model.originals import open_known_original
+
+        return open_known_original(self)
+
     @property
     def name(self) -> str:
         """The file's name, as results and messages have it."""
@@ -118,6 +125,16 @@ class Model(ABC):
                 f"{self.name} is a PyTorch model, but int8 kernels are a setting of onnxruntime; "
                 f"leave --int8-kernels and --no-int8-kernels out"
             )
+
+    @property
+    def why_not_traced(self) -> str:
+        """Why its values cannot be taken apart, as sentences; empty where they can."""
+        return ""
+
+    @property
+    def why_not_edited(self) -> str:
+        """Why its parameters cannot be changed, as sentences; empty where they can."""
+        return ""
 
     @abstractmethod
     def check_original(self, other: "Model") -> None:

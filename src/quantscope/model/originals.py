@@ -20,6 +20,11 @@ def find_original(model: Model, given: ModelSource | None = None) -> Model | Non
         original = open_model(given)
         model.check_original(original)
         return original
+    return model.known_original
+
+
+def open_known_original(model: Model) -> Model | None:
+    """Open the bundled float model that `model` says it was made from; see `known_original`."""
     bundled = float_model_of(model.path)
     if bundled is not None:
         return open_model(bundled)

@@ -12,8 +12,15 @@ from onnx import numpy_helper
 
 from quantscope.data import load
 from quantscope.errors import BadConfigError, BadModelError, QuantscopeError
-from quantscope.model import bundled_models, find_model
-from quantscope.model.onnx import load_onnx
+from quantscope.model import (
+    Model,
+    ModelSource,
+    OnnxFile,
+    OnnxModel,
+    bundled_models,
+    find_model,
+    load_onnx,
+)
 from quantscope.progress import Progress, silent
 from quantscope.quantize.config import Framework
 from quantscope.study.config import Plan
@@ -93,16 +100,16 @@ def run_ptq_study(
 
 
 def float_models(
-    model: str | Path, torch_model: str | Path | None, *, travelling: bool
+    model: ModelSource, torch_model: str | Path | None, *, travelling: bool
 ) -> tuple[dict[Framework, ModelFile], str]:
     """The float models, and why there is none for torch if there is none."""
-    path = find_model(model)
+    path = model.path if isinstance(model, Model) else find_model(model)
     if path.suffix == ".safetensors":
         raise BadModelError(
             f"{path.name} is a PyTorch model; give the ONNX one with --model and this one with "
             "--torch-model"
         )
-    file = load_onnx(path)
+    file = model.file if isinstance(model, OnnxModel) else load_onnx(path)
     if file.format != "float":
         raise BadModelError(
             f"{path} is quantized already ({file.format}); give the float model that it was "
@@ -118,7 +125,7 @@ def float_models(
         read_safetensors(torch_path)  # or it would fail in every row
         models["torch"] = _model_file(torch_path, travelling=travelling)
         return models, ""
-    weights = _resnet8_weights(path)
+    weights = _resnet8_weights(file)
     if weights is None:
         return models, (
             f"{path.name} is not a ResNet8 of quantscope's, so PyTorch needs its weights: "
@@ -142,12 +149,12 @@ def _model_file(path: Path, *, travelling: bool) -> ModelFile:
     return ModelFile(path.name, path.absolute(), digest, content if travelling else None)
 
 
-def _resnet8_weights(path: Path) -> Weights | None:
+def _resnet8_weights(file: OnnxFile) -> Weights | None:
     """The weights in an ONNX file that is just what `build_onnx` makes of them."""
-    proto = load_onnx(path).load_proto()
+    proto = file.load_proto()
     weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in proto.graph.initializer}
     try:
-        check_weights(weights, source=path.name)
+        check_weights(weights, source=file.path.name)
     except BadModelError:
         return None
     return weights if list(build_onnx(weights).graph.node) == list(proto.graph.node) else None

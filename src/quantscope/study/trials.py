@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Any
 
 from quantscope.errors import BadModelError
+from quantscope.model import ModelSource
 from quantscope.progress import Progress, silent
 from quantscope.quantize.config import Framework
 from quantscope.study.config import StudyConfig
@@ -38,7 +39,7 @@ class Trials:
 
     def __init__(
         self,
-        model: str | Path,
+        model: ModelSource,
         folder: Path,
         *,
         torch_model: str | Path | None = None,

@@ -24,7 +24,7 @@ from torch_nets import NAMES, FloatNet, QuantizedNet, save
 
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError, BadModelError, StoppedError
-from quantscope.model import bundled_models, need_original, open_model
+from quantscope.model import Model, bundled_models, need_original, open_model
 from quantscope.model.provenance import PROVENANCE_KEY
 from quantscope.quantize import PtqConfig
 from quantscope.quantize.pt2e import quantize_torch
@@ -294,18 +294,17 @@ def test_it_can_be_stopped(paths: tuple[Path, Path]) -> None:
 def test_a_program_may_say_which_bundled_weights_it_was_made_from(
     paths: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = open_model(paths[0])
-
-    def say(text: str) -> None:
+    def saying(text: str) -> Model:
+        model = open_model(paths[0])  # anew: an opened model remembers its original
         monkeypatch.setattr(type(model), "metadata", {PROVENANCE_KEY: text})
+        return model
 
     digest = evaluate("resnet8-torch", load_sample().take(1)).digest
-    say(json.dumps({"float_model_digest": digest}))
-    assert need_original(model).path == bundled_models()["resnet8-torch"]
+    said = saying(json.dumps({"float_model_digest": digest}))
+    assert need_original(said).path == bundled_models()["resnet8-torch"]
     for text in ("not json", "[]", "{}"):
-        say(text)
         with pytest.raises(BadConfigError, match="does not say which float model"):
-            need_original(model)
+            need_original(saying(text))
 
 
 def test_float_weights_that_the_program_was_not_made_from_are_told(

@@ -53,9 +53,9 @@ def wanted(
     images, index = found.images.select(np.array([row])), int(found.images.indices[row])
 
     def draw() -> Figure:
-        assert opened.float_path is not None
-        quantized = capture(edited.path if edited else opened.path, images, [tensor])[tensor]
-        floats = next(iter(capture(opened.float_path, images, [pair.float_name]).tensors.values()))
+        assert opened.original is not None
+        quantized = capture(edited.model if edited else opened.model, images, [tensor])[tensor]
+        floats = next(iter(capture(opened.original, images, [pair.float_name]).tensors.values()))
         return feature_maps(floats, quantized, theme=theme)
 
     key = ("feature maps", tensor, index, found.images.digest, edited and edited.of, theme)

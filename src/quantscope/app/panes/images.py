@@ -141,7 +141,7 @@ class Images:
         try:
             return self.page.session.result(
                 _key(edited, found, row),
-                lambda: evaluate(edited.path, image, execution="reference"),
+                lambda: evaluate(edited.model, image, execution="reference"),
             )
         except QuantscopeError as error:
             return str(error)

@@ -2,7 +2,6 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import marimo as mo
@@ -19,6 +18,7 @@ from quantscope.app.words import word
 from quantscope.app.worker import mistake
 from quantscope.data import Samples
 from quantscope.errors import QuantscopeError
+from quantscope.model import Model
 from quantscope.report import computation
 from quantscope.run import Trace, capture, trace_value
 
@@ -178,8 +178,8 @@ class _Asked:
         return int(self.images.indices[0])
 
     @property
-    def path(self) -> Path:
-        return self.edited.path if self.edited else self.session.opened.path
+    def model(self) -> Model:
+        return self.edited.model if self.edited else self.session.opened.model
 
     def trace(self, at: tuple[int, ...]) -> Trace:
         layer, opened = self.selection.layer, self.session.opened
@@ -187,7 +187,7 @@ class _Asked:
 
         def make() -> Trace:
             return trace_value(
-                self.path, layer, 0, at, data=self.images, float_model=opened.float_path
+                self.model, layer, 0, at, data=self.images, float_model=opened.original
             )
 
         return self.session.result(("trace", self.about, at), make)
@@ -196,7 +196,7 @@ class _Asked:
         """The layer's output as [channel, y, x]: integers where it is quantized."""
         if self.selection.layer is None:
             raise QuantscopeError("The model's input is not computed; select a layer to trace it")
-        found = capture(self.path, self.images, [self.selection.layer])
+        found = capture(self.model, self.images, [self.selection.layer])
         tensor = next(iter(found.tensors.values()))
         values = tensor.values if tensor.integers is None else tensor.integers
         one = np.asarray(values[0])
@@ -207,17 +207,7 @@ def why_not(session: Session) -> str:
     opened = session.opened
     if opened.is_float:
         return f"{opened.path.name} is a float model: there are no integers to take apart yet."
-    if opened.network.format == "pt2e":
-        return (
-            f"{opened.path.name} is a PyTorch program; values are traced in ONNX models. Open its "
-            f"ONNX form: quantscope quantize writes it with --onnx FILE."
-        )
-    if opened.network.format == "torchscript":
-        return (
-            f"{opened.path.name} is a TorchScript archive; values are traced in ONNX models. "
-            f"Quantize its float model to ONNX, and open that."
-        )
-    return ""
+    return opened.model.why_not_traced
 
 
 def trace_html(trace: Trace, *, edited: bool = False) -> str:

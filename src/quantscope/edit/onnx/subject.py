@@ -16,7 +16,7 @@ from quantscope.edit.subject import Clips
 from quantscope.edit.wiring import QdqGraph, Wiring
 from quantscope.errors import BadModelError
 from quantscope.files import as_argument
-from quantscope.model import Model, Network, Pairing, pair, read_onnx
+from quantscope.model import Model, Network, Pairing, pair_models, read_onnx
 from quantscope.model.onnx import DEFAULT_DOMAINS, OnnxModel, check_model
 from quantscope.model.provenance import PROVENANCE_KEY
 
@@ -65,7 +65,7 @@ class OnnxSubject:
         return read_onnx(replace(self._model.file, hollow=self._model.stated))
 
     def pair(self, original: Model) -> Pairing:
-        return pair(original.network, self._model.network)
+        return pair_models(original, self._model)
 
     def clips(self, original: Model | None, pairing: Pairing | None) -> Clips:
         if original is None or pairing is None:

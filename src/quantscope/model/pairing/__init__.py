@@ -1,7 +1,8 @@
 """Which tensor of the float network each quantized tensor stands for; by structure, not by name.
 
 How it is put together
-- `pair.py` has the result, a `Pairing`, and the way to it (`pair`).
+- `pair.py` has the result, a `Pairing`, and the ways to it: `pair_models` for opened models, `pair`
+  for two networks, whose files it opens.
 - `wiring.py` sees a network as values and layers by number; `layers.py` finds each layer's
   counterpart from `kinds.py` (what may be left out, folded or put in), `fit.py` (how well one layer
   can stand for another) and `constants.py` (whether the weights are alike).
@@ -14,9 +15,16 @@ How something is added
   person can read.
 """
 
-from quantscope.model.pairing.constants import Constants, Sample, weight_likeness
+from quantscope.model.pairing.constants import Constants, Sample, constants_of, weight_likeness
 from quantscope.model.pairing.fit import UNLIKE
-from quantscope.model.pairing.pair import LayerPair, Pairing, TensorPair, Unpaired, pair
+from quantscope.model.pairing.pair import (
+    LayerPair,
+    Pairing,
+    TensorPair,
+    Unpaired,
+    pair,
+    pair_models,
+)
 
 __all__ = [
     "UNLIKE",
@@ -26,6 +34,8 @@ __all__ = [
     "Sample",
     "TensorPair",
     "Unpaired",
+    "constants_of",
     "pair",
+    "pair_models",
     "weight_likeness",
 ]

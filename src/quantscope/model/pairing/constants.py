@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from quantscope.arithmetic.affine import dequantize, quantize
 from quantscope.errors import BadModelError
 from quantscope.model.network import Layer, Network, Operand
-from quantscope.model.onnx import OnnxGraph, input_names, load_onnx, open_graph
+from quantscope.model.onnx import OnnxGraph, OnnxModel, input_names, load_onnx, open_graph
+from quantscope.model.opened import Model
 from quantscope.model.pairing.kinds import LINEAR
 
 Array = NDArray[Any]
@@ -111,6 +112,15 @@ class Constants:
             return None
         found = self.array(operand)
         return None if found is None or found.dtype.kind not in "iufb" else found
+
+
+def constants_of(model: Model, network: Network | None = None) -> Constants:
+    """Give the constants of an opened model, whose file is not opened again for them.
+
+    `network` is what was read of it where that is not the model's own: weights alone have none.
+    """
+    graph = model.graph if isinstance(model, OnnxModel) else None
+    return Constants(network or model.network, graph)
 
 
 def weight_likeness(a: Sample, b: Sample) -> float | None:

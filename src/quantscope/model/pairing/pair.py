@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from quantscope.errors import BadModelError
 from quantscope.model.network import Network, Operand, QuantTensor, Role
-from quantscope.model.pairing.constants import Array, Constants, weight_likeness
+from quantscope.model.opened import Model
+from quantscope.model.pairing.constants import Array, Constants, constants_of, weight_likeness
 from quantscope.model.pairing.fit import UNLIKE
 from quantscope.model.pairing.kinds import AFFINE, CLIP, WEIGHTED, same_content
 from quantscope.model.pairing.layers import Alignment, align
@@ -115,6 +116,12 @@ class Pairing:
         }
 
 
+def pair_models(original: Model, model: Model) -> Pairing:
+    """As `pair`, for models that are open already: neither file is opened again."""
+    constants = constants_of(original), constants_of(model)
+    return pair(original.network, model.network, constants=constants)
+
+
 def pair(
     float_network: Network,
     quantized: Network,
@@ -123,7 +130,7 @@ def pair(
 ) -> Pairing:
     """Pair every quantized tensor, or say why not. Weights are read from both files.
 
-    `constants` are the two networks' where somebody else wants them too.
+    `constants` are the two networks' where somebody else wants them too, or has their files open.
     """
     _check_formats(float_network, quantized)
     float_constants, quant_constants = constants or (Constants(float_network), Constants(quantized))

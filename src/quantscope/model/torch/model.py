@@ -25,6 +25,13 @@ class TorchModel(Model):
                 f"give its float model as .pt2 or .safetensors (bundled: resnet8-torch)"
             )
 
+    @property
+    def why_not_traced(self) -> str:
+        return (
+            f"{self.name} is a PyTorch program; values are traced in ONNX models. Open its "
+            f"ONNX form: quantscope quantize writes it with --onnx FILE."
+        )
+
 
 class ProgramModel(TorchModel):
     """A checked program (.pt2): `file` as it was rebuilt, `graph` as nodes and types."""

@@ -58,6 +58,21 @@ class ArchiveModel(TorchModel):
             f"integers can be captured, but it is not compared or edited"
         )
 
+    @property
+    def why_not_traced(self) -> str:
+        return (
+            f"{self.name} is a TorchScript archive; values are traced in ONNX models. "
+            f"Quantize its float model to ONNX, and open that."
+        )
+
+    @property
+    def why_not_edited(self) -> str:
+        return (
+            f"{self.name} is a TorchScript archive, whose parameters are sealed in its "
+            f"operators, so they cannot be changed here. Quantize the float model to ONNX or to a "
+            f"PT2E program to try edits on it."
+        )
+
     def _no_execution(self, asked: Execution) -> str:
         return (
             f"{self.name} is a TorchScript archive, whose operators are integer kernels: it has no "

@@ -20,7 +20,7 @@ from quantscope.model import (
     Pairing,
     find_original,
     open_model,
-    pair,
+    pair_models,
 )
 from quantscope.model.network import Role
 from quantscope.model.network_json import params_to_dict
@@ -148,7 +148,7 @@ def compare_with(
     # Before the long work: versions of different networks are refused here.
     common = next((each for each in originals if each and each.framework == "onnx"), None)
     pairings: list[Pairing | None] = [
-        None if common is None else pair(common.network, network) for network in networks
+        None if common is None else pair_models(common, each) for each in models
     ]
     first, second = (
         compare(

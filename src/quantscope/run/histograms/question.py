@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from quantscope.data import Samples
 from quantscope.model import Network, QuantTensor
-from quantscope.model.pairing import Pairing, TensorPair, pair
+from quantscope.model.pairing import Pairing, TensorPair, constants_of, pair
 from quantscope.run.compare.results import Uncompared
 from quantscope.run.histograms.results import Histogram, Histograms, SeriesName
 from quantscope.run.histograms.series import Plan, Tally, plan
@@ -41,7 +41,7 @@ class Question:
     ) -> "Question":
         network = quantized.network
         float_network = None if floats is None else floats.network
-        pairing = None if float_network is None else pair(float_network, network)
+        pairing = None if floats is None else _pair(floats, quantized)
         wanted = {tensor.name: tensor for tensor in _found(network, names)}
         counterparts = {
             name: _counterpart(tensor, pairing, floats) for name, tensor in wanted.items()
@@ -106,6 +106,15 @@ def weight_histogram(
         reason = no_float if pair is None else "the float model does not store them"
         return _counted(plan(tensor, None, reason), None, bins)
     return _counted(plan(tensor, pair, floats=floats), floats, bins)
+
+
+def _pair(floats: Runnable, quantized: Runnable) -> Pairing:
+    # A runnable's network may be another than its model's: weights alone are run as a program.
+    constants = (
+        constants_of(floats.model, floats.network),
+        constants_of(quantized.model, quantized.network),
+    )
+    return pair(floats.network, quantized.network, constants=constants)
 
 
 def _counted(chosen: Plan, floats: Array | None, bins: int) -> Histogram:

@@ -196,13 +196,13 @@ def _targets(editor: Editor, progress: Progress) -> _Targets:
         if own <= taken:
             continue  # it has none, or they move numbers that were quantized before
         try:
-            applied = editor.apply([Off(name)])
+            preview = editor.preview([Off(name)])
         except BadModelError as error:
             skipped.append(NotSwitched(name, str(error)))
             continue
-        taken |= {change.tensor for change in applied.changes}
+        taken |= {change.tensor for change in preview.changes}
         found.append((name, op_type))
-        notes |= dict.fromkeys(n for n in applied.notes if not n.endswith(_EXPECTED_NOTE))
+        notes |= dict.fromkeys(n for n in preview.notes if not n.endswith(_EXPECTED_NOTE))
     return _Targets(tuple(found), tuple(skipped), tuple(notes))
 
 

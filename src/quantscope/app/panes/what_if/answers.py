@@ -13,7 +13,7 @@ from quantscope.app.edits import Edits
 from quantscope.app.memo import Memo
 from quantscope.app.session import Session
 from quantscope.data import Samples
-from quantscope.edit import Editor
+from quantscope.edit import Applied, Editor
 from quantscope.errors import QuantscopeError, StoppedError
 from quantscope.model import Execution
 from quantscope.progress import Progress
@@ -40,13 +40,15 @@ class Way:
 class Answer:
     """To the edits in force. Numbers come first; the rest follows when nothing moves any more.
 
-    `after` is the edited model's SQNR along the network; `error` says why an answer, or its second
-    half, could not be had.
+    `applied` is the model with the edits, made once by who asks; None where it cannot be made.
+    `after` is its SQNR along the network; `error` says why an answer, or its second half, could not
+    be had.
     """
 
     session: Session
     edits: Edits
     way: Way
+    applied: Applied | None = None
     images: Samples | None = None
     effect: Effect | None = None
     after: DownstreamSqnr | None = None
@@ -121,16 +123,16 @@ def tools_of(session: Session) -> Memo:
 
 
 def answer_on(
-    images: Samples, session: Session, edits: Edits, way: Way, progress: Progress
+    images: Samples, session: Session, applied: Applied, way: Way, progress: Progress
 ) -> Answer:
     """On the whole sample, or on more images; raises what goes wrong."""
     if images is not session.sample:
-        effect = _open(session, way, images).answer(edits, full=True, progress=progress)
+        effect = _open(session, way, images).effect_of(applied, full=True, progress=progress)
     else:
         asked = asked_for(session, way)
         with asked.lock:
-            effect = asked.what_if.answer(edits, full=True, kernels=False, progress=progress)
-    return _settled(Answer(session, edits, way, images, effect))
+            effect = asked.what_if.effect_of(applied, full=True, kernels=False, progress=progress)
+    return _settled(Answer(session, applied.edits, way, applied, images, effect))
 
 
 class Answers:
@@ -146,10 +148,10 @@ class Answers:
         self._running = False
         self._closed = False
 
-    def ask(self, session: Session, edits: Edits, way: Way) -> None:
+    def ask(self, session: Session, applied: Applied, way: Way) -> None:
         """What was asked before and is not answered yet never will be."""
         with self._news:
-            self._question = Answer(session, edits, way)
+            self._question = Answer(session, applied.edits, way, applied)
             self._news.notify_all()
             if self._running or self._closed:
                 return
@@ -198,8 +200,9 @@ class Answers:
 
 def _first(question: Answer) -> Answer:
     asked = asked_for(question.session, question.way)
+    assert question.applied is not None, "who asks has applied the edits"
     with asked.lock:
-        effect = asked.what_if.answer(question.edits, kernels=False)
+        effect = asked.what_if.effect_of(question.applied, kernels=False)
     return replace(question, effect=effect, images=asked.what_if.quick_images)
 
 

@@ -83,10 +83,11 @@ class Bench:
 
     @property
     def applied(self) -> Applied:
-        """The model with the edits in force."""
-        if self._applied is None or self._applied.edits != self.page.edits:
-            self._applied = self.editor.apply(self.page.edits)
-        return self._applied
+        """The model with the edits in force, made once for all that ask."""
+        about, known = (self.session.opened.network.digest, self.page.edits), self._applied
+        if known is None or (known.base_digest, known.edits) != about:
+            known = self._applied = self.editor.apply(self.page.edits)
+        return known
 
     @property
     def situation(self) -> Situation:
@@ -144,11 +145,17 @@ class Bench:
             applied = self.editor.apply(edits)
         except QuantscopeError as error:
             return str(error)
+        self.put_applied(applied, gesture)
+        return ""
+
+    def put_applied(self, applied: Applied, gesture: Hashable = None) -> None:
+        """As `put`, for edits that `editor` has applied."""
+        if applied.edits == self.page.edits:
+            return
         self._applied = applied
         self.history.keep(self.page.edits, gesture)
         self._refused = ("", "")
-        self.page.set_edits(edits)
-        return ""
+        self.page.set_edits(applied.edits)
 
     def take_back(self, edits: Edits) -> None:
         """Fewer edits, from the strip; what is left may not fit together any more."""
@@ -200,7 +207,12 @@ class Bench:
             return
         self.full.offer = self._more_than(self.session.quick)
         self.flips.busy = self.effect.busy = True
-        self.answers.ask(self.session, self.page.edits, self.way)
+        try:
+            applied = self.applied
+        except QuantscopeError as error:
+            self._publish(Answer(self.session, self.page.edits, self.way, error=str(error)))
+            return
+        self.answers.ask(self.session, applied, self.way)
 
     def _publish(self, answer: Answer) -> None:
         """In the answering thread; while something moves, answers trail what is in force."""
@@ -280,7 +292,7 @@ class Bench:
         editor = self.editor
 
         def is_off(edits: Edits) -> list[bool]:
-            off = off_in(editor.apply(edits))
+            off = off_in(editor.preview(edits).changes)
             return [part in off for part in parts]
 
         try:
@@ -310,14 +322,15 @@ class Bench:
 
     def _measure_all(self, progress: Progress) -> Iterator[None]:
         """The whole sample; asked again, all test images."""
-        session, edits, way, shown = self.session, self.page.edits, self.way, self.answer
+        session, way, shown, applied = self.session, self.way, self.answer, self.applied
+        edits = applied.edits
         has_sample = (
             shown is not None
             and (shown.edits, shown.way) == (edits, way)
             and shown.images is session.sample
         )
         images = session.full if has_sample else session.sample
-        found = answer_on(images, session, edits, way, progress)
+        found = answer_on(images, session, applied, way, progress)
         if (session, edits, way) == (self.session, self.page.edits, self.way):
             self.full.offer = self._more_than(images)
             self._publish(found)

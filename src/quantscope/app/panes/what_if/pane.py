@@ -52,7 +52,7 @@ def _saving(bench: "Bench") -> str:
 
 def _only_way(session: Session) -> str:
     """A program has no other execution, so there is nothing to choose."""
-    if session.opened.network.format != "pt2e":
+    if len(session.opened.executions) > 1:
         return ""
     text = (
         "A PT2E program is run by PyTorch as it states itself; kernels of this CPU are those of "
@@ -69,13 +69,7 @@ def why_not(session: Session) -> str:
             f"{opened.path.name} is a float model: it has no scales to change yet. Quantize it, "
             f"and open what comes out."
         )
-    if opened.network.format == "torchscript":
-        return (
-            f"{opened.path.name} is a TorchScript archive, whose parameters are sealed in its "
-            f"operators, so they cannot be changed here. Quantize the float model to ONNX or to a "
-            f"PT2E program to try edits on it."
-        )
-    return ""
+    return opened.model.why_not_edited
 
 
 def way_text(way: Way) -> str:

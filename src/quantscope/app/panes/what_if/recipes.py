@@ -112,11 +112,8 @@ class Keeping:
         except QuantscopeError as error:
             self._refuse(recipe, str(error), tried=other_model_ok)
             return
-        refusal = bench.put(applied.edits)
+        bench.put_applied(applied)
         bench.refresh()
-        if refusal:
-            self._refuse(recipe, refusal, tried=other_model_ok)
-            return
         self._loaded = applied.edits
         lines = [f"Left out: {describe(edit)}. {why}" for edit, why in skipped]
         lines.insert(0, f"{many(len(applied.edits), 'edit')} loaded: {_title(recipe)}")

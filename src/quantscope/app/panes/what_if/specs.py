@@ -11,7 +11,18 @@ from quantscope.app.edits import Edits, factor_of
 from quantscope.app.selection import Selection
 from quantscope.app.session import Session
 from quantscope.arithmetic import QuantParams
-from quantscope.edit import Applied, Edit, Editor, Off, OffRole, On, OnRole, SetScale
+from quantscope.edit import (
+    Applied,
+    Change,
+    Edit,
+    Editor,
+    Off,
+    OffRole,
+    On,
+    OnRole,
+    Preview,
+    SetScale,
+)
 from quantscope.edit.settings import stays_symmetric
 from quantscope.edit.targets import parts_of
 from quantscope.errors import QuantscopeError
@@ -46,7 +57,7 @@ class Situation:
 
     @cached_property
     def off(self) -> frozenset[str]:
-        return off_in(self.applied)
+        return off_in(self.applied.changes)
 
     @cached_property
     def locked(self) -> str:
@@ -54,27 +65,30 @@ class Situation:
         if self.tensor is None or self.tensor.name in self.off:
             return "It is not quantized now; switch it on to change its parameters."
         try:
-            self.editor.apply((SetScale(self.tensor.name, factor=1.0),))
+            self.editor.preview((SetScale(self.tensor.name, factor=1.0),))
         except QuantscopeError as error:
             return f"{error}."
         return ""
+
+    @cached_property
+    def _switched_on(self) -> Preview:
+        """What the edits in force would do but for the switches."""
+        kept = (e for e in self.edits if not isinstance(e, Off | OffRole | On | OnRole))
+        return self.editor.preview(tuple(kept))
 
     def named(self, name: str | None) -> QuantTensor | None:
         return next((t for t in self.editor.network.tensors if t.name == name), None)
 
     def params(self, tensor: QuantTensor) -> QuantParams:
         """What the edits have made of its parameters, whether it is switched off or not."""
-        applied = self.applied
-        if tensor.name in self.off:
-            kept = (e for e in self.edits if not isinstance(e, Off | OffRole | On | OnRole))
-            applied = self.editor.apply(tuple(kept))
-        found = {change.tensor: change.after for change in applied.changes}
-        return found.get(tensor.name) or tensor.params
+        found = self._switched_on if tensor.name in self.off else self.applied
+        params = {change.tensor: change.after for change in found.changes}
+        return params.get(tensor.name) or tensor.params
 
 
-def off_in(applied: Applied) -> frozenset[str]:
+def off_in(changes: Iterable[Change]) -> frozenset[str]:
     """The tensors that are not quantized and were."""
-    return frozenset(change.tensor for change in applied.changes if change.after is None)
+    return frozenset(change.tensor for change in changes if change.after is None)
 
 
 def qparam_spec(at: Situation, *, seen: int, refusal: str = "") -> dict[str, Any]:
@@ -166,7 +180,7 @@ def _remarks(at: Situation, tensor: QuantTensor) -> Iterator[dict[str, str]]:
     if not own:
         yield from _moved_along(at, tensor)
         return
-    alone = at.editor.apply(own)
+    alone = at.applied if own == at.edits else at.editor.preview(own)
     shared = [c.tensor for c in alone.changes if c.kind == "shared"]
     biases = [c.tensor for c in alone.changes if c.kind == "bias follows"]
     if shared:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from quantscope.data import Samples
 from quantscope.model import Network, Pairing
 from quantscope.model.onnx import OnnxModel
-from quantscope.model.pairing import Constants
+from quantscope.model.pairing import constants_of
 from quantscope.run.compare import pair as protocol
 from quantscope.run.compare.compare import pair_networks, small_batch
 from quantscope.run.compare.pair import Detail, PairBatch
@@ -43,10 +43,7 @@ class OnnxPair:
     ) -> None:
         self.quantized, self.floats, self.detail = quantized, floats, detail
         model = quantized.model
-        self._constants = (
-            Constants(floats.network, floats.graph),
-            Constants(model.network, model.graph),
-        )
+        self._constants = constants_of(floats), constants_of(model)
         self.pairing = pairing or pair_networks(floats.network, model.network, self._constants)
         self._reader: RuntimeReader | None = None
         if quantized.execution == "runtime":
