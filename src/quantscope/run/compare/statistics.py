@@ -18,22 +18,16 @@ from quantscope.run.compare.results import (
     Spread,
     TensorComparison,
 )
+from quantscope.run.compare.rows import HIGHEST, LOWEST, OF_VALUES, PARTS, share_by_input
 from quantscope.run.in_order import BYTES_AT_ONCE
 
 Array = NDArray[Any]
 
 IDEAL_RMSE_STEPS = 1 / sqrt(12)
 _WORST = 3
-_MEASURED_SOURCES = ("inherited", "weights", "clipping", "kernel")
 _NO_SHARE = 1e-6
 """What float32 sums leave of a share that is none."""
 _LARGEST = float(np.sqrt(np.finfo(np.float32).max))
-_OF_VALUES = (
-    *("signal", "error", "quantized_signal", "local_error"),
-    *("float_sum", "quantized_sum", "float_min", "float_max", "quantized_min", "quantized_max"),
-)
-_LOWEST = ("float_min", "quantized_min")
-_HIGHEST = ("float_max", "quantized_max")
 
 
 def sqnr_db(signal: float, error: float) -> float | None:
@@ -125,14 +119,14 @@ class Accumulator:
     def _extremes(self) -> list[tuple[np.ufunc, list[int]]]:
         """Rows that keep the least of what they are given, and those that keep the largest."""
         rows = self.probe.rows
-        kinds = (np.minimum, _LOWEST), (np.maximum, _HIGHEST)
+        kinds = (np.minimum, LOWEST), (np.maximum, HIGHEST)
         found = [(keep, [rows.index(n) for n in names if n in rows]) for keep, names in kinds]
         return [(keep, at) for keep, at in found if at]
 
     @cached_property
     def _measured(self) -> list[int]:
-        """Rows of the two values themselves, not of pieces that only the sources need."""
-        return [at for at, name in enumerate(self.probe.rows) if name in _OF_VALUES]
+        """The places of the rows that must be finite."""
+        return [at for at, name in enumerate(self.probe.rows) if name in OF_VALUES]
 
     def _together(self, before: Array, found: Array) -> Array:
         kept: Array = before + found
@@ -290,24 +284,17 @@ class Accumulator:
             return self.probe.known_sources
         share = {name: value / total["error"] for name, value in total.items()}
         # The pieces between the two values add up to the error: rounding is what the others leave.
-        rounding = 1 - sum(share.get(name, 0.0) for name in _MEASURED_SOURCES)
+        rounding = 1 - sum(share.get(name, 0.0) for name in PARTS)
         share["rounding"] = 0.0 if abs(rounding) < _NO_SHARE else rounding
-        if not all(isfinite(part) for name, part in share.items() if name not in _OF_VALUES):
+        if not all(isfinite(part) for name, part in share.items() if name not in OF_VALUES):
             return None
-        leaves = self.probe.leaves
-        by_input = {leaf: share.get(f"inherited:{i}", 0.0) for i, leaf in enumerate(leaves)}
-        if len(leaves) == 1:
-            by_input = {leaves[0]: share["inherited"]}
-        elif len(leaves) == 2:
-            both, difference = share["inherited"], share["first_minus_second"]
-            by_input = {leaves[0]: (both + difference) / 2, leaves[1]: (both - difference) / 2}
         return ErrorSources(
             inherited=share["inherited"],
             weights=share.get("weights", 0.0),
             rounding=share["rounding"],
             clipping=share["clipping"],
             kernel=share.get("kernel"),
-            inherited_by_input=by_input,
+            inherited_by_input=share_by_input(share, self.probe.leaves),
         )
 
     def _channels(self) -> tuple[ChannelComparison, ...]:
