@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import isfinite, log10, sqrt
+from math import isfinite, sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quantscope.arithmetic import sqnr_db_of_energies
 from quantscope.data import Samples
 from quantscope.plain_text import many
 from quantscope.run.compare.pair import Probe
@@ -28,13 +29,6 @@ _WORST = 3
 _NO_SHARE = 1e-6
 """What float32 sums leave of a share that is none."""
 _LARGEST = float(np.sqrt(np.finfo(np.float32).max))
-
-
-def sqnr_db(signal: float, error: float) -> float | None:
-    """From energies; None without error, without signal, or where they are not finite."""
-    if not (isfinite(signal) and isfinite(error)) or signal <= 0 or error <= 0:
-        return None
-    return 10 * log10(signal / error)
 
 
 def ideal_rmse_steps(share_not_zero: float, local_error: float) -> float:
@@ -176,7 +170,7 @@ class Accumulator:
         result: dict[str, Any] = {}
         if self.not_finite_images == 0:
             result = self._full() if "local_error" in sums else {}
-            result["sqnr_db"] = sqnr_db(float(sums["signal"].sum()), error)
+            result["sqnr_db"] = sqnr_db_of_energies(float(sums["signal"].sum()), error)
         result.setdefault("sqnr_db", None)
         result.setdefault("local_sqnr_db", None)
         result["no_sources"] = self._no_sources(result, exact)
@@ -207,7 +201,7 @@ class Accumulator:
         elements = self.elements * channels
         per_channel = self._channels()
         return {
-            "local_sqnr_db": sqnr_db(total["signal"], total["local_error"]),
+            "local_sqnr_db": sqnr_db_of_energies(total["signal"], total["local_error"]),
             "clipped_low_fraction": total.get("clipped_low", 0.0) / elements,
             "clipped_high_fraction": total["clipped_high"] / elements,
             "beyond_low_steps": self._beyond(-1),
@@ -311,8 +305,8 @@ class Accumulator:
             signal, error = here["signal"], here["error"]
             return ChannelComparison(
                 channel=at,
-                sqnr_db=sqnr_db(signal, error),
-                local_sqnr_db=sqnr_db(signal, here["local_error"]),
+                sqnr_db=sqnr_db_of_energies(signal, error),
+                local_sqnr_db=sqnr_db_of_energies(signal, here["local_error"]),
                 rmse=sqrt(error / elements),
                 clipped_low_fraction=low[at] / elements,
                 clipped_high_fraction=here["clipped_high"] / elements,

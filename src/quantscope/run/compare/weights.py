@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.arithmetic import QuantParams
+from quantscope.arithmetic import QuantParams, sqnr_db_of_energies
 from quantscope.model import Network, QuantTensor
 from quantscope.model.network import Layer, Operand
 from quantscope.model.pairing import Constants, Pairing, TensorPair
@@ -17,7 +17,7 @@ from quantscope.run.compare.results import (
     TensorComparison,
     Uncompared,
 )
-from quantscope.run.compare.statistics import ideal_rmse_steps, sqnr_db, worst_channels
+from quantscope.run.compare.statistics import ideal_rmse_steps, worst_channels
 
 Values = NDArray[np.float64]
 
@@ -102,7 +102,7 @@ def compared(
             no_sources="the float values are not all finite",
         )  # fmt: skip
     energy = float((error * error).sum())
-    sqnr = sqnr_db(float((f * f).sum()), energy)
+    sqnr = sqnr_db_of_energies(float((f * f).sum()), energy)
     step, low, high = _grid(params, tensor, f.shape)
     channels = _channels(f, q, axis, (step, low, high))
     return TensorComparison(
@@ -173,7 +173,9 @@ def _channels(
     )
     error = quants - floats
     signal, energy, other = (_squares(v) for v in (floats, error, quants))
-    sqnrs = [sqnr_db(*pair) for pair in zip(signal.tolist(), energy.tolist(), strict=True)]
+    sqnrs = [
+        sqnr_db_of_energies(*pair) for pair in zip(signal.tolist(), energy.tolist(), strict=True)
+    ]
     steps = None if step is None else np.sqrt(((error / step) ** 2).mean(axis=1))
     with np.errstate(invalid="ignore", divide="ignore"):
         cosine = (floats * quants).sum(axis=1) / np.sqrt(signal * other)
