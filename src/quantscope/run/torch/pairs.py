@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.model.channels import channel_axis
+from quantscope.model.channels import activation_channel_axis
 from quantscope.model.pairing import Pairing, TensorPair
 from quantscope.run.compare.pair import ONLY_SQNR, Detail
 from quantscope.run.compare.sources import (
@@ -176,7 +176,7 @@ class PairedPrograms:
         return TorchProbe(
             pair=pair,
             quantizer=quantizer,
-            axis=channel_axis(self.quantized.program.network, quantizer.tensor),
+            axis=activation_channel_axis(self.quantized.program.network, quantizer.tensor),
             is_relu=maker is not None and self.floats.graph.is_clip(maker) and "relu" in maker.name,
             pieces=found,
             no_sources=no_sources,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto
 
 from quantscope.model import Network, QuantTensor
-from quantscope.model.channels import channel_axis
+from quantscope.model.channels import activation_channel_axis
 from quantscope.model.pairing import Pairing, TensorPair
 from quantscope.run.compare.pair import ONLY_SQNR, Detail, Probe, ProbeSums
 from quantscope.run.compare.results import ErrorSources
@@ -156,7 +156,10 @@ class Builder:
             if quantizer is None:
                 unseen[name] = "no QuantizeLinear of the file makes it"
                 continue
-            if not tensor.params.is_per_tensor and channel_axis(self.network, tensor) is None:
+            if (
+                not tensor.params.is_per_tensor
+                and activation_channel_axis(self.network, tensor) is None
+            ):
                 unseen[name] = "its scales lie along the axis of the images"
                 continue
             probes.append(self._probe(pair, tensor, quantizer))
