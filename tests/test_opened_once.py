@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from in_process import run
+
 from quantscope.app.page import Page, Setters
 from quantscope.app.place import begin_at
 from quantscope.app.selection import Selection

@@ -19,6 +19,11 @@ from quantscope.arithmetic.affine import (
     range_from_params,
     rounding_error,
 )
+from quantscope.arithmetic.decibels import (
+    DECIBELS_A_BIT,
+    sqnr_db_of_energies,
+    sqnr_db_of_values,
+)
 from quantscope.arithmetic.integer import (
     conv_accumulator,
     conv_integer,
@@ -64,6 +69,7 @@ from quantscope.arithmetic.saturating import (
 from quantscope.arithmetic.window import ConvAttributes
 
 __all__ = [
+    "DECIBELS_A_BIT",
     "DTYPE_NAMES",
     "AccumulatorBound",
     "ClippedFraction",
@@ -107,6 +113,8 @@ __all__ = [
     "rounding_error",
     "saturating_conv_accumulator",
     "saturating_matmul_accumulator",
+    "sqnr_db_of_energies",
+    "sqnr_db_of_values",
     "storage_dtype",
     "wrap_int32",
 ]

@@ -4,10 +4,10 @@ import numpy as np
 
 from quantscope.edit.edits import SetChannel, SetInteger
 from quantscope.edit.integers import IntegerEdit
-from quantscope.edit.targets import channel_axis
 from quantscope.edit.wiring import QdqGraph, Wiring
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import Network, QuantTensor
+from quantscope.model.channels import edited_channel_axis
 from quantscope.model.onnx import MOVES_INTEGERS
 
 _QDQ = ("QuantizeLinear", "DequantizeLinear", "Constant")
@@ -88,7 +88,7 @@ def check_integer_edit(network: Network, tensor: QuantTensor, edit: IntegerEdit)
         )
     shape = tuple(int(dim) for dim in tensor.shape if isinstance(dim, int))
     if isinstance(edit, SetChannel):
-        axis = channel_axis(network, tensor)
+        axis = edited_channel_axis(network, tensor)
         if not 0 <= edit.channel < shape[axis]:
             raise BadConfigError(
                 f"{tensor.name} has no channel {edit.channel}; give one from 0 to {shape[axis] - 1}"

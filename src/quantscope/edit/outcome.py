@@ -12,9 +12,9 @@ from quantscope.edit.biases import BiasOutcome, bias_outcomes
 from quantscope.edit.floats import FloatValues
 from quantscope.edit.integers import rounded_anew, with_edits
 from quantscope.edit.plan import Plan
-from quantscope.edit.targets import channel_axis
 from quantscope.edit.wiring import Wiring
 from quantscope.model import Network, QuantTensor
+from quantscope.model.channels import edited_channel_axis
 
 Array = NDArray[Any]
 
@@ -76,7 +76,7 @@ def _outcome(
                 "the file; where the parameters move, they are now"
             )
     if tensor.name in plan.integers:
-        axis = channel_axis(network, tensor)
+        axis = edited_channel_axis(network, tensor)
         edits = plan.integers[tensor.name]
         new = with_edits(new, params.dtype, edits, axis=axis, note=notes.append)
     changed = 0 if new is old else int(np.count_nonzero(new != old))

@@ -66,22 +66,6 @@ def parts_of(network: Network, layer: Layer) -> tuple[QuantTensor, ...]:
     return tuple(dict.fromkeys([*constants, *made]))
 
 
-def channel_axis(network: Network, tensor: QuantTensor) -> int:
-    """Which axis of a weight counts the output channels of the layer that reads it."""
-    layers = [layer for layer in network.layers if layer.name in tensor.consumers]
-    op_type = layers[0].op_type if layers else ""
-    rank = len(tensor.shape or ())
-    if tensor.role == "bias":
-        return 0
-    if op_type in ("MatMul", "FusedMatMul"):
-        return rank - 1
-    if op_type == "Gemm":
-        return 0 if layers[0].attributes.get("transB", 0) else 1
-    if op_type == "ConvTranspose":
-        return 1
-    return 0 if op_type == "Conv" or tensor.params.axis is None else tensor.params.axis
-
-
 def _layer(network: Network, name: str) -> Layer | None:
     for layer in network.layers:
         if layer.name == name:

@@ -1,4 +1,8 @@
-"""Along which axis an activation has its channels."""
+"""Along which axis a tensor has its channels.
+
+An activation's are told by its shape and by what makes and reads it, a weight's by the operator
+that reads it.
+"""
 
 from quantscope.model.network import Layer, Network, QuantTensor
 
@@ -17,8 +21,11 @@ _KEEPS_AXES = frozenset(
     }
 )
 
+_CONVOLUTIONS = {"Conv": 0, "ConvTranspose": 1}
+_MATRIX_PRODUCTS = frozenset({"Gemm", "MatMul", "FusedMatMul"})
 
-def channel_axis(network: Network, tensor: QuantTensor) -> int | None:
+
+def activation_channel_axis(network: Network, tensor: QuantTensor) -> int | None:
     """None where it has none: fewer than two axes, an unknown shape, or a named batch along it."""
     shape, axis = tensor.shape, tensor.params.axis
     if shape is None or len(shape) < 2:
@@ -43,3 +50,50 @@ def _maker(network: Network, name: str | None) -> Layer | None:
             return layer
         name = next((operand.source for operand in layer.activations if operand.source), None)
     return None
+
+
+def weight_channel_axis(op_type: str, rank: int, *, is_transposed: bool = False) -> int | None:
+    """Give the axis of a weight that counts its layer's output channels.
+
+    `is_transposed`: a matrix product reads it so. None for an operator of another kind, whose
+    constant need not have such an axis: a table, say, or a factor.
+    """
+    if op_type in _CONVOLUTIONS:
+        return _CONVOLUTIONS[op_type]
+    if op_type in _MATRIX_PRODUCTS:
+        return 0 if is_transposed else rank - 1
+    return None
+
+
+def reads_transposed(layer: Layer) -> bool:
+    """Whether the layer is a Gemm that reads its weight transposed."""
+    return layer.op_type == "Gemm" and bool(layer.attributes.get("transB", 0))
+
+
+def compared_channel_axis(layer: Layer, rank: int) -> int:
+    """Give the axis of the channels by which a weight or bias is compared, as its layer reads it.
+
+    Where the operator has no output channels it is the last axis: the columns of a table. Unlike
+    `edited_channel_axis` this does not look at the scales, since the two constants that are
+    compared must be cut alike however one of them was quantized.
+    """
+    if rank < 2:
+        return 0
+    axis = weight_channel_axis(layer.op_type, rank, is_transposed=reads_transposed(layer))
+    return rank - 1 if axis is None else axis
+
+
+def edited_channel_axis(network: Network, tensor: QuantTensor) -> int:
+    """Give the axis of the channels that an edit of a weight or bias counts, as it is stored.
+
+    Where the operator that reads it has no output channels it is that of the scales, so that a
+    channel is what has a scale of its own, or the first: the rows of a table.
+    """
+    if tensor.role == "bias":
+        return 0
+    reader = next((layer for layer in network.layers if layer.name in tensor.consumers), None)
+    axis: int | None = None
+    if reader is not None:
+        rank = len(tensor.shape or ())
+        axis = weight_channel_axis(reader.op_type, rank, is_transposed=reads_transposed(reader))
+    return next((known for known in (axis, tensor.params.axis) if known is not None), 0)

@@ -6,10 +6,10 @@ from typing import Any
 import onnx
 
 from quantscope.errors import BadConfigError
+from quantscope.model.channels import weight_channel_axis
 from quantscope.quantize.config import LayerOverride, PtqConfig, closest
 
 _FOLDED = ("Relu", "Clip")
-_OUTPUT_AXIS = {"Conv": 0, "ConvTranspose": 1}
 
 
 def check_layers(config: PtqConfig, layers: Iterable[str], *, model: str) -> None:
@@ -76,7 +76,6 @@ def _weight_override(
 
 
 def _channel_axis(node: onnx.NodeProto, rank: int) -> int:
-    if node.op_type == "Gemm":
-        transposed = any(a.name == "transB" and a.i for a in node.attribute)
-        return 0 if transposed else 1
-    return _OUTPUT_AXIS.get(node.op_type, rank - 1)
+    transposed = node.op_type == "Gemm" and any(a.name == "transB" and a.i for a in node.attribute)
+    axis = weight_channel_axis(node.op_type, rank, is_transposed=transposed)
+    return rank - 1 if axis is None else axis

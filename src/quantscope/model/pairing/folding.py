@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quantscope.model.channels import weight_channel_axis
 from quantscope.model.network import Layer, QuantTensor
 from quantscope.model.pairing.constants import Constants, as_plus_or_times
 from quantscope.model.pairing.kinds import (
@@ -30,7 +31,13 @@ def folded_constant(
     array = constants.array(weight) if weight is not None else None
     if array is None:
         return None
-    axis = _channel_axis(layer, kind, array)
+    axis = weight_channel_axis(
+        # By the kind: the float network may have the layer in a fused form.
+        "Gemm" if kind == LINEAR else kind,
+        array.ndim,
+        is_transposed=bool(layer.attributes.get("transB", 0)),
+    )
+    assert axis is not None, f"{kind} is a convolution or a matrix product"
     channels = array.shape[axis]
     bias = next((o for o in layer.inputs if o.role == "bias"), None)
     start = constants.array(bias) if bias is not None else np.zeros(1)
@@ -46,12 +53,6 @@ def folded_constant(
         return shift.astype(np.float32)
     spread = factor.reshape([-1 if place == axis else 1 for place in range(array.ndim)])
     return np.asarray(array * spread, np.float32)
-
-
-def _channel_axis(layer: Layer, kind: str, array: Array) -> int:
-    if kind == LINEAR:
-        return 0 if layer.attributes.get("transB", 0) else array.ndim - 1
-    return 1 if kind == "ConvTranspose" else 0
 
 
 def _affine(

@@ -6,7 +6,7 @@ import numpy as np
 
 from quantscope.arithmetic import QuantParams
 from quantscope.model import Network, QuantTensor
-from quantscope.model.channels import channel_axis
+from quantscope.model.channels import activation_channel_axis
 
 CLIP_TOLERANCE = 1e-6
 """Of the range: a value at its end that only float32 puts outside is not clipped."""
@@ -26,7 +26,7 @@ class Layout:
 
 
 def layout_of(network: Network, tensor: QuantTensor) -> Layout:
-    axis, shape = channel_axis(network, tensor), tensor.shape
+    axis, shape = activation_channel_axis(network, tensor), tensor.shape
     if shape is None:
         return Layout(over=(2,), shape=(0, 1, -1))
     if len(shape) < 2:

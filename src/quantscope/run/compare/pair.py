@@ -2,7 +2,7 @@
 
 A `PairRun` runs a float and a quantized network on the same batches. Beside every paired activation
 it reduces rows of sums, a number for each sample and channel, where the data is: no activation is
-carried into Python. What the rows are, `statistics.py` knows.
+carried into Python. `rows.py` says which rows there are, `statistics.py` what they mean.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,10 +26,6 @@ Constants = tuple[dict[str, TensorComparison], list[Uncompared]]
 """Weights and biases by name, and those that could not be compared."""
 
 ONLY_SQNR = "only the SQNR was asked for"
-
-
-class NoSourcesError(Exception):
-    """Why a tensor's error cannot be taken apart."""
 
 
 @dataclass(frozen=True)

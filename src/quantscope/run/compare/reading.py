@@ -4,9 +4,9 @@ It shows; it does not decide.
 """
 
 from collections.abc import Iterator
-from math import log10
 from statistics import median
 
+from quantscope.arithmetic import DECIBELS_A_BIT
 from quantscope.run.compare.results import Comparison, TensorComparison
 
 _CLIPPED = 0.001
@@ -15,7 +15,6 @@ _CHANNEL_DECIBELS = 12.0
 _NARROW = 0.25
 _POOR_BIAS = 40.0
 _KERNEL = 0.1
-_DECIBELS_A_BIT = 20 * log10(2)
 
 
 def reading(comparison: Comparison) -> tuple[str, ...]:
@@ -51,7 +50,7 @@ def usual(comparison: Comparison) -> str | None:
         f"{bits}-bit {_plural(role)} {medians[role, bits]:.1f} dB" for role, bits in roles
     )
     widths = sorted({bits for _, bits in roles})
-    full = " and ".join(f"{_DECIBELS_A_BIT * bits:.0f} dB at {bits} bits" for bits in widths)
+    full = " and ".join(f"{DECIBELS_A_BIT * bits:.0f} dB at {bits} bits" for bits in widths)
     return (
         f"Usual in this model for a quantizer alone (medians): {found}. Values spread evenly over "
         f"a range around zero would have {full}; rounding costs them 0.29 steps."

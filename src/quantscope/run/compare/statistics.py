@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import isfinite, log10, sqrt
+from math import isfinite, sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quantscope.arithmetic import sqnr_db_of_energies
 from quantscope.data import Samples
 from quantscope.plain_text import many
 from quantscope.run.compare.pair import Probe
@@ -18,29 +19,16 @@ from quantscope.run.compare.results import (
     Spread,
     TensorComparison,
 )
+from quantscope.run.compare.rows import HIGHEST, LOWEST, OF_VALUES, PARTS, share_by_input
 from quantscope.run.in_order import BYTES_AT_ONCE
 
 Array = NDArray[Any]
 
 IDEAL_RMSE_STEPS = 1 / sqrt(12)
 _WORST = 3
-_MEASURED_SOURCES = ("inherited", "weights", "clipping", "kernel")
 _NO_SHARE = 1e-6
 """What float32 sums leave of a share that is none."""
 _LARGEST = float(np.sqrt(np.finfo(np.float32).max))
-_OF_VALUES = (
-    *("signal", "error", "quantized_signal", "local_error"),
-    *("float_sum", "quantized_sum", "float_min", "float_max", "quantized_min", "quantized_max"),
-)
-_LOWEST = ("float_min", "quantized_min")
-_HIGHEST = ("float_max", "quantized_max")
-
-
-def sqnr_db(signal: float, error: float) -> float | None:
-    """From energies; None without error, without signal, or where they are not finite."""
-    if not (isfinite(signal) and isfinite(error)) or signal <= 0 or error <= 0:
-        return None
-    return 10 * log10(signal / error)
 
 
 def ideal_rmse_steps(share_not_zero: float, local_error: float) -> float:
@@ -125,14 +113,14 @@ class Accumulator:
     def _extremes(self) -> list[tuple[np.ufunc, list[int]]]:
         """Rows that keep the least of what they are given, and those that keep the largest."""
         rows = self.probe.rows
-        kinds = (np.minimum, _LOWEST), (np.maximum, _HIGHEST)
+        kinds = (np.minimum, LOWEST), (np.maximum, HIGHEST)
         found = [(keep, [rows.index(n) for n in names if n in rows]) for keep, names in kinds]
         return [(keep, at) for keep, at in found if at]
 
     @cached_property
     def _measured(self) -> list[int]:
-        """Rows of the two values themselves, not of pieces that only the sources need."""
-        return [at for at, name in enumerate(self.probe.rows) if name in _OF_VALUES]
+        """The places of the rows that must be finite."""
+        return [at for at, name in enumerate(self.probe.rows) if name in OF_VALUES]
 
     def _together(self, before: Array, found: Array) -> Array:
         kept: Array = before + found
@@ -182,7 +170,7 @@ class Accumulator:
         result: dict[str, Any] = {}
         if self.not_finite_images == 0:
             result = self._full() if "local_error" in sums else {}
-            result["sqnr_db"] = sqnr_db(float(sums["signal"].sum()), error)
+            result["sqnr_db"] = sqnr_db_of_energies(float(sums["signal"].sum()), error)
         result.setdefault("sqnr_db", None)
         result.setdefault("local_sqnr_db", None)
         result["no_sources"] = self._no_sources(result, exact)
@@ -213,7 +201,7 @@ class Accumulator:
         elements = self.elements * channels
         per_channel = self._channels()
         return {
-            "local_sqnr_db": sqnr_db(total["signal"], total["local_error"]),
+            "local_sqnr_db": sqnr_db_of_energies(total["signal"], total["local_error"]),
             "clipped_low_fraction": total.get("clipped_low", 0.0) / elements,
             "clipped_high_fraction": total["clipped_high"] / elements,
             "beyond_low_steps": self._beyond(-1),
@@ -290,24 +278,17 @@ class Accumulator:
             return self.probe.known_sources
         share = {name: value / total["error"] for name, value in total.items()}
         # The pieces between the two values add up to the error: rounding is what the others leave.
-        rounding = 1 - sum(share.get(name, 0.0) for name in _MEASURED_SOURCES)
+        rounding = 1 - sum(share.get(name, 0.0) for name in PARTS)
         share["rounding"] = 0.0 if abs(rounding) < _NO_SHARE else rounding
-        if not all(isfinite(part) for name, part in share.items() if name not in _OF_VALUES):
+        if not all(isfinite(part) for name, part in share.items() if name not in OF_VALUES):
             return None
-        leaves = self.probe.leaves
-        by_input = {leaf: share.get(f"inherited:{i}", 0.0) for i, leaf in enumerate(leaves)}
-        if len(leaves) == 1:
-            by_input = {leaves[0]: share["inherited"]}
-        elif len(leaves) == 2:
-            both, difference = share["inherited"], share["first_minus_second"]
-            by_input = {leaves[0]: (both + difference) / 2, leaves[1]: (both - difference) / 2}
         return ErrorSources(
             inherited=share["inherited"],
             weights=share.get("weights", 0.0),
             rounding=share["rounding"],
             clipping=share["clipping"],
             kernel=share.get("kernel"),
-            inherited_by_input=by_input,
+            inherited_by_input=share_by_input(share, self.probe.leaves),
         )
 
     def _channels(self) -> tuple[ChannelComparison, ...]:
@@ -324,8 +305,8 @@ class Accumulator:
             signal, error = here["signal"], here["error"]
             return ChannelComparison(
                 channel=at,
-                sqnr_db=sqnr_db(signal, error),
-                local_sqnr_db=sqnr_db(signal, here["local_error"]),
+                sqnr_db=sqnr_db_of_energies(signal, error),
+                local_sqnr_db=sqnr_db_of_energies(signal, here["local_error"]),
                 rmse=sqrt(error / elements),
                 clipped_low_fraction=low[at] / elements,
                 clipped_high_fraction=here["clipped_high"] / elements,

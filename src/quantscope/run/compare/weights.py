@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.arithmetic import QuantParams
+from quantscope.arithmetic import QuantParams, sqnr_db_of_energies
 from quantscope.model import Network, QuantTensor
+from quantscope.model.channels import compared_channel_axis, reads_transposed
 from quantscope.model.network import Layer, Operand
 from quantscope.model.pairing import Constants, Pairing, TensorPair
 from quantscope.run.compare.layout import CLIP_TOLERANCE
@@ -17,7 +18,7 @@ from quantscope.run.compare.results import (
     TensorComparison,
     Uncompared,
 )
-from quantscope.run.compare.statistics import ideal_rmse_steps, sqnr_db, worst_channels
+from quantscope.run.compare.statistics import ideal_rmse_steps, worst_channels
 
 Values = NDArray[np.float64]
 
@@ -55,13 +56,13 @@ def _compare(
     f = _read(constants[0], theirs)
     if q is None or f is None:
         return "its values are not stored in the file"
-    if _is_transposed(layer) != _is_transposed(float_layer) and f.ndim == 2:
+    if reads_transposed(layer) != reads_transposed(float_layer) and f.ndim == 2:
         f = f.T
     if f.shape != q.shape:
         if f.size != q.size or pair.role == "weight":
             return f"its shape is {list(q.shape)}, the float one's {list(f.shape)}"
         f = f.reshape(q.shape)
-    return compared(pair, tensor, f, q, channel_axis(layer, q.ndim))
+    return compared(pair, tensor, f, q, compared_channel_axis(layer, q.ndim))
 
 
 def _compare_folded(pair: TensorPair, tensor: QuantTensor, layer: Layer) -> TensorComparison | str:
@@ -71,23 +72,12 @@ def _compare_folded(pair: TensorPair, tensor: QuantTensor, layer: Layer) -> Tens
         folded = ", ".join(pair.through)
         return f"{folded} was folded into it: the float model does not hold what it was made from"
     f, q = (np.asarray(v, np.float64) for v in (values, tensor.values()))
-    return compared(pair, tensor, f, q, channel_axis(layer, q.ndim))
+    return compared(pair, tensor, f, q, compared_channel_axis(layer, q.ndim))
 
 
 def _read(constants: Constants, operand: Operand | None) -> Values | None:
     array = None if operand is None else constants.array(operand)
     return None if array is None else np.asarray(array, np.float64)
-
-
-def _is_transposed(layer: Layer) -> bool:
-    return layer.op_type == "Gemm" and bool(layer.attributes.get("transB", 0))
-
-
-def channel_axis(layer: Layer, rank: int) -> int:
-    """Of output channels, as the layer reads the constant."""
-    if rank < 2 or layer.op_type == "Conv" or _is_transposed(layer):
-        return 0
-    return 1 if layer.op_type == "ConvTranspose" else rank - 1
 
 
 def compared(
@@ -102,7 +92,7 @@ def compared(
             no_sources="the float values are not all finite",
         )  # fmt: skip
     energy = float((error * error).sum())
-    sqnr = sqnr_db(float((f * f).sum()), energy)
+    sqnr = sqnr_db_of_energies(float((f * f).sum()), energy)
     step, low, high = _grid(params, tensor, f.shape)
     channels = _channels(f, q, axis, (step, low, high))
     return TensorComparison(
@@ -173,7 +163,9 @@ def _channels(
     )
     error = quants - floats
     signal, energy, other = (_squares(v) for v in (floats, error, quants))
-    sqnrs = [sqnr_db(*pair) for pair in zip(signal.tolist(), energy.tolist(), strict=True)]
+    sqnrs = [
+        sqnr_db_of_energies(*pair) for pair in zip(signal.tolist(), energy.tolist(), strict=True)
+    ]
     steps = None if step is None else np.sqrt(((error / step) ** 2).mean(axis=1))
     with np.errstate(invalid="ignore", divide="ignore"):
         cosine = (floats * quants).sum(axis=1) / np.sqrt(signal * other)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from quantscope.arithmetic import ConvAttributes, QuantParams
 from quantscope.errors import BadModelError
 from quantscope.model import Layer, Network, Operand, QuantTensor
+from quantscope.model.channels import weight_channel_axis
 from quantscope.model.onnx import OnnxGraph, input_names
 
 Array = NDArray[Any]
@@ -207,8 +208,8 @@ def _product(
             w = _transposed(w)
     if w.params.scale.size > 1:
         rank = 0 if w.data is None else w.data.ndim
-        channel_axis = 0 if spec.kind == "Conv" else rank - 1
-        if not rank or w.params.axis is None or w.params.axis % rank != channel_axis:
+        axis = w.params.axis
+        if not rank or axis is None or axis % rank != weight_channel_axis(spec.kind, rank):
             raise refused(network, layer, f"has scales along the summed axis of {w.tensor.name}")
     attributes = window_attributes(layer) if spec.kind == "Conv" else _DEFAULT
     alpha, beta = (facts.get(name, 1.0) for name in ("alpha", "beta"))

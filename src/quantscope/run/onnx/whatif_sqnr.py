@@ -6,10 +6,10 @@ value that all downstream tensors depend on is kept, at most 64 kB an image.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -31,7 +31,12 @@ from quantscope.run.onnx.suffix.opening import executed_graph
 from quantscope.run.onnx.suffix.part import Array, PartBatch, PartRunner
 from quantscope.run.onnx.visible import Visible, carried_over, visible
 from quantscope.run.onnx.whatif_off import with_switched_off
-from quantscope.run.whatif.downstream import FLOAT_BITS, NOT_QUANTIZED, DownstreamSqnr
+from quantscope.run.whatif.downstream import (
+    NOT_QUANTIZED,
+    DownstreamSqnr,
+    mark_unquantized,
+    unseen_activations,
+)
 
 if TYPE_CHECKING:
     from quantscope.run.onnx.runnable import OnnxRunnable
@@ -76,10 +81,10 @@ class SqnrReader:
             for name, digest in after.digests.items()
             if before.digests.get(name) != digest and name in after.rows
         )
-        return DownstreamSqnr(
-            **self._facts(after, edited, before.float_scores),
-            before=Comparison(**self._facts(before, base, before.float_scores)),
-            downstream=downstream,
+        return DownstreamSqnr.between(
+            self._comparison(before, base, before.float_scores),
+            self._comparison(after, edited, before.float_scores),
+            downstream,
         )
 
     @cached_property
@@ -139,8 +144,8 @@ class SqnrReader:
                 # A copy: onnxruntime's own array would hold on to all memory of its session.
                 scores.append(batch.values[compared.float_scores][: batch.images].copy())
         by_name = {a.probe.pair.name: a for a in accumulators}
-        rows = {name: a.finish() for name, a in by_name.items() if not a.mixed}
-        rows |= {name: replace(rows[name], bits=FLOAT_BITS) for name in off & rows.keys()}
+        found = (a.finish() for a in accumulators if not a.mixed)
+        rows = {row.name: row for row in mark_unquantized(found, off)}
         not_finite = {name: a.not_finite(self._parts.images) for name, a in by_name.items()}
         made = {name for node in proto.graph.node for name in node.output}
         unseen = {} if seen is None else {n: seen.unseen.get(f) for n, f in names.items()}
@@ -221,9 +226,9 @@ class SqnrReader:
         names = list(self._integer_names.values())
         return visible(proto, plain, names, int8_kernels=int8_kernels)
 
-    def _facts(
+    def _comparison(
         self, measured: _Measured, evaluation: Evaluation, float_scores: Sequence[Array]
-    ) -> dict[str, Any]:
+    ) -> Comparison:
         pairing = self._pairing
         scores = ScoreKeeper(
             self._parts.images,
@@ -235,26 +240,24 @@ class SqnrReader:
         for floats, own in zip(float_scores, np.split(evaluation.scores, ends), strict=True):
             scores.add(floats, own, len(own), len(own))
         order = [tensor.name for tensor in self._editor.network.tensors]
-        return {
-            "model": evaluation.model,
-            "digest": evaluation.digest,
-            "float_model": self._editor.original.name if self._editor.original else "",
-            "float_digest": pairing.float_digest,
-            "execution": evaluation.execution,
-            "data": evaluation.data,
-            "data_digest": evaluation.data_digest,
-            "images": evaluation.images,
-            "tensors": tuple(measured.rows[name] for name in order if name in measured.rows),
-            "unpaired": tuple(Uncompared(u.name, u.role, u.reason) for u in pairing.unpaired),
-            "unseen": tuple(
-                Uncompared(name, "activation", why) for name, why in measured.unseen.items()
-            ),
-            "output": scores.finish(),
-            "not_finite_from": next(
+        return Comparison(
+            model=evaluation.model,
+            digest=evaluation.digest,
+            float_model=self._editor.original.name if self._editor.original else "",
+            float_digest=pairing.float_digest,
+            execution=evaluation.execution,
+            data=evaluation.data,
+            data_digest=evaluation.data_digest,
+            images=evaluation.images,
+            tensors=tuple(measured.rows[name] for name in order if name in measured.rows),
+            unpaired=tuple(Uncompared(u.name, u.role, u.reason) for u in pairing.unpaired),
+            unseen=unseen_activations(measured.unseen),
+            output=scores.finish(),
+            not_finite_from=next(
                 (measured.not_finite[n] for n in order if n in measured.not_finite), None
             ),
-            "provenance": evaluation.provenance,
-        }
+            provenance=evaluation.provenance,
+        )
 
 
 def _said(reasons: Mapping[str, str | None]) -> dict[str, str]:

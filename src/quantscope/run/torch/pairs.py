@@ -13,15 +13,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.model.channels import channel_axis
+from quantscope.model.channels import activation_channel_axis
 from quantscope.model.pairing import Pairing, TensorPair
-from quantscope.run.compare.pair import ONLY_SQNR, Detail, NoSourcesError
+from quantscope.run.compare.pair import ONLY_SQNR, Detail
+from quantscope.run.compare.sources import (
+    SEVERAL_SCALES,
+    Leaf,
+    NoSourcesError,
+    Pieces,
+    find_pieces,
+)
 from quantscope.run.intake import Feeds
 from quantscope.run.torch.nodes import Values, float_scores, run_nodes
 from quantscope.run.torch.probes import Scratch, TorchProbe, stacked
 from quantscope.run.torch.quantizers import ProgramQuantizer, quantizer_of
 from quantscope.run.torch.schedule import schedule
-from quantscope.run.torch.sources import Leaf, Pieces, Regions, Variants, is_clip, pieces
+from quantscope.run.torch.sources import ProgramGraph, Variants
 from quantscope.run.torch.steps import Batch, step_of
 from quantscope.run.torch.writes import why_unseen
 
@@ -56,9 +63,10 @@ class _Side:
     def output(self) -> str:
         return self.program.network.outputs[0].name
 
-    @property
-    def regions(self) -> Regions:
-        return Regions(self.nodes, self.constants, self.program.input, self.program.writes.changing)
+    @cached_property
+    def graph(self) -> ProgramGraph:
+        program = self.program
+        return ProgramGraph(self.nodes, self.constants, program.input, program.writes.changing)
 
     def start(self, feeds: Feeds) -> Values:
         own = self.program.writes.touched
@@ -157,7 +165,7 @@ class PairedPrograms:
     def _probe(
         self, pair: TensorPair, quantizer: ProgramQuantizer, leaves: Mapping[str, Leaf]
     ) -> TorchProbe:
-        found: Pieces | None = None
+        found: Pieces[Node] | None = None
         no_sources: str | None = ONLY_SQNR
         if self.detail == "full":
             try:
@@ -168,27 +176,28 @@ class PairedPrograms:
         return TorchProbe(
             pair=pair,
             quantizer=quantizer,
-            axis=channel_axis(self.quantized.program.network, quantizer.tensor),
-            is_relu=maker is not None and is_clip(maker) and "relu" in maker.name,
+            axis=activation_channel_axis(self.quantized.program.network, quantizer.tensor),
+            is_relu=maker is not None and self.floats.graph.is_clip(maker) and "relu" in maker.name,
             pieces=found,
             no_sources=no_sources,
         )
 
     def _pieces(
         self, pair: TensorPair, quantizer: ProgramQuantizer, leaves: Mapping[str, Leaf]
-    ) -> Pieces:
+    ) -> "Pieces[Node]":
         if quantizer.dequantized[0] in self.quantized.constants:
             raise NoSourcesError("it is computed from constants alone")
         if quantizer.reads is None:
             raise NoSourcesError("its layer only moves integers about")
         if not quantizer.tensor.params.is_per_tensor:
-            raise NoSourcesError("it has more than one scale")
-        return pieces(
-            self.floats.regions,
-            self.quantized.regions,
+            raise NoSourcesError(SEVERAL_SCALES)
+        return find_pieces(
+            self.floats.graph,
+            self.quantized.graph,
+            tensor=pair.name,
             float_value=pair.float_name,
             before_quantizer=quantizer.reads,
-            leaves={name: leaf for name, leaf in leaves.items() if leaf.tensor != pair.name},
+            leaves=leaves,
             does_relu=pair.through_relu,
         )
 

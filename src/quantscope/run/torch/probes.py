@@ -1,11 +1,12 @@
 """The statistics of one paired activation for one batch, reduced where the data is.
 
-Each is a number for each image and channel, as in `run/onnx/compare/graph.py`; sums over images
-are float64.
+Each is a number for each image and channel, as `run/compare/rows.py` says; sums over images are
+float64.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -14,11 +15,20 @@ from quantscope.model import QuantTensor
 from quantscope.model.pairing import TensorPair
 from quantscope.run.compare.layout import CLIP_TOLERANCE
 from quantscope.run.compare.pair import Detail, Probe
+from quantscope.run.compare.rows import (
+    clipped_rows,
+    energy_rows,
+    nothing_is_below,
+    source_rows,
+    value_rows,
+)
+from quantscope.run.compare.sources import Pieces
 from quantscope.run.torch.quantizers import Ends, ProgramQuantizer
-from quantscope.run.torch.sources import Pieces, Variants
+from quantscope.run.torch.sources import Variants
 
 if TYPE_CHECKING:
     import torch
+    from torch.fx import Node
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +42,7 @@ class TorchProbe:
     quantizer: ProgramQuantizer
     axis: int | None
     is_relu: bool
-    pieces: Pieces | None
+    pieces: "Pieces[Node] | None"
     no_sources: str | None
 
     @property
@@ -82,7 +92,7 @@ class Scratch:
 
 
 class Measurement:
-    """One probe on one batch: `q`, `f` and their difference laid out [images, channels, rest]."""
+    """The `Reducer` of PyTorch: one probe on one batch, laid out [images, channels, rest]."""
 
     def __init__(
         self, probe: TorchProbe, variants: Variants, detail: Detail, scratch: Scratch
@@ -95,6 +105,7 @@ class Measurement:
         self.q, self.f = self.laid_out(q), self.laid_out(self.float_value)
         self.scratch = scratch
         self.error = scratch.difference("error", self.q, self.f)
+        self.never_below = nothing_is_below(probe.quantizer.low, is_relu=probe.is_relu)
 
     def as_quantized(self, value: "torch.Tensor") -> "torch.Tensor":
         """A value of the float network, which may have another shape."""
@@ -109,36 +120,79 @@ class Measurement:
         return value.reshape(*value.shape[:2], -1)
 
     def rows(self) -> "dict[str, torch.Tensor]":
-        found = {"signal": _squares(self.f), "error": _squares(self.error)}
+        found = energy_rows(self)
         if self.detail == "full":
-            found |= self._statistics()
+            found |= value_rows(self)
+            b: torch.Tensor | None = None
             if self.probe.pieces is not None:
-                found |= self._sources(self.probe.pieces)
+                of_sources, b = self._sources(self.probe.pieces)
+                found |= of_sources
+            found |= clipped_rows(self, b)
         return found
 
-    def _statistics(self) -> "dict[str, torch.Tensor]":
-        f, q, quantizer = self.f, self.q, self.probe.quantizer
-        local = self.laid_out(quantizer.apply(self.float_value)).sub_(f)
-        rows = {
-            "quantized_signal": _squares(q),
-            "float_sum": f.sum(-1),
-            "quantized_sum": q.sum(-1),
-            "float_min": f.amin(-1),
-            "float_max": f.amax(-1),
-            "quantized_min": q.amin(-1),
-            "quantized_max": q.amax(-1),
-            "local_error": _squares(local),
-        }
-        beyond = (quantizer.high - quantizer.low) * CLIP_TOLERANCE
-        rows["clipped_high"] = self._above(1, quantizer.high + beyond, rows["float_max"])
-        if not (self.probe.is_relu and (quantizer.low <= 0).all()):
-            rows["clipped_low"] = self._above(-1, beyond - quantizer.low, -rows["float_min"])
-        # Behind a ReLU the signs do, which is quicker.
-        counted = f.sign().sum(-1) if self.probe.is_relu else f.count_nonzero(-1).to(f.dtype)
-        rows["not_zero"] = counted
-        return rows
+    def _sources(self, pieces: "Pieces[Node]") -> "tuple[dict[str, torch.Tensor], torch.Tensor]":
+        """The rows of the sources, but for clipping, and b."""
+        quantizer, variants = self.probe.quantizer, self.variants
+        assert quantizer.reads is not None
+        weighted = variants.weighted(pieces, variants.quantized[quantizer.reads])
+        inherited = variants.inherited(pieces, weighted)
+        b = self.laid_out(weighted)
+        rows = source_rows(
+            self,
+            a=b if inherited is weighted else self.laid_out(self.as_quantized(inherited)),
+            b=b,
+            steps=[self.laid_out(self.as_quantized(x)) for x in variants.one_by_one(pieces)],
+            inputs=len(pieces.inputs),
+        )
+        return rows, b
 
-    def _above(self, sign: int, end: Ends, largest: "torch.Tensor") -> "torch.Tensor":
+    @cached_property
+    def float_min(self) -> "torch.Tensor":
+        return self.least(self.f)
+
+    @cached_property
+    def float_max(self) -> "torch.Tensor":
+        return self.largest(self.f)
+
+    def least(self, value: "torch.Tensor") -> "torch.Tensor":
+        return value.amin(-1)
+
+    def largest(self, value: "torch.Tensor") -> "torch.Tensor":
+        return value.amax(-1)
+
+    def total(self, value: "torch.Tensor") -> "torch.Tensor":
+        return value.sum(-1)
+
+    def energy(self, value: "torch.Tensor") -> "torch.Tensor":
+        import torch
+
+        # One pass without a copy, where squaring first takes two.
+        found: torch.Tensor = torch.linalg.vector_norm(value, dim=-1)
+        return found.square_()
+
+    def dot(self, one: "torch.Tensor", other: "torch.Tensor") -> "torch.Tensor":
+        return self.scratch.difference("term", one, other).mul_(self.error).sum(-1)
+
+    def local_error(self) -> "torch.Tensor":
+        return self.laid_out(self.probe.quantizer.apply(self.float_value)).sub_(self.f)
+
+    def count_not_zero(self) -> "torch.Tensor":
+        f = self.f
+        # Behind a ReLU the signs do, which is quicker.
+        return f.sign().sum(-1) if self.probe.is_relu else f.count_nonzero(-1).to(f.dtype)
+
+    def count_below(self) -> "torch.Tensor":
+        low = self.probe.quantizer.low
+        return self._count_above(-1, self._beyond - low, -self.float_min)
+
+    def count_above(self) -> "torch.Tensor":
+        return self._count_above(1, self.probe.quantizer.high + self._beyond, self.float_max)
+
+    @property
+    def _beyond(self) -> Ends:
+        return (self.probe.quantizer.high - self.probe.quantizer.low) * CLIP_TOLERANCE
+
+    def _count_above(self, sign: int, end: Ends, largest: "torch.Tensor") -> "torch.Tensor":
         """How many of `sign` times the float values; mostly none, which the largest ones tell."""
         import torch
 
@@ -150,39 +204,10 @@ class Measurement:
             return largest.new_zeros(largest.shape)
         return (sign * self.f - one).clamp_min_(0).sign_().sum(-1)
 
-    def _sources(self, pieces: Pieces) -> "dict[str, torch.Tensor]":
-        quantizer, variants = self.probe.quantizer, self.variants
-        assert quantizer.reads is not None
-        before = variants.quantized[quantizer.reads]
-        weighted = variants.weighted(pieces, before)
-        inherited = variants.inherited(pieces, weighted)
-        b = self.laid_out(weighted)
-        a = b if inherited is weighted else self.laid_out(self.as_quantized(inherited))
+    def clipping(self, b: "torch.Tensor") -> "torch.Tensor":
+        quantizer = self.probe.quantizer
         c = _clipped(b, float(quantizer.low), float(quantizer.high))
-        rows = {
-            "inherited": self._dot(a, self.f),
-            "clipping": b.new_zeros(b.shape[:2]) if c is b else self._dot(c, b),
-        }
-        if a is not b:
-            rows["weights"] = self._dot(b, a)
-        steps = [self.laid_out(self.as_quantized(step)) for step in variants.one_by_one(pieces)]
-        if len(steps) == 2 and len(pieces.inputs) == 2:
-            rows["first_minus_second"] = self._dot(steps[0], steps[1])
-        elif steps:
-            ends = zip([*steps, a], [self.f, *steps], strict=True)
-            rows |= {f"inherited:{at}": self._dot(*pair) for at, pair in enumerate(ends)}
-        return rows
-
-    def _dot(self, one: "torch.Tensor", other: "torch.Tensor") -> "torch.Tensor":
-        return self.scratch.difference("term", one, other).mul_(self.error).sum(-1)
-
-
-def _squares(value: "torch.Tensor") -> "torch.Tensor":
-    import torch
-
-    # One pass without a copy, where squaring first takes two.
-    found: torch.Tensor = torch.linalg.vector_norm(value, dim=-1)
-    return found.square_()
+        return b.new_zeros(b.shape[:2]) if c is b else self.dot(c, b)
 
 
 def _clipped(value: "torch.Tensor", low: float, high: float) -> "torch.Tensor":

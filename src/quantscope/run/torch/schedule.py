@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from quantscope.run.torch.probes import TorchProbe
 from quantscope.run.torch.quantizers import ProgramQuantizer, operator_of
+from quantscope.run.torch.sources import variants_of
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -56,7 +57,7 @@ class Action:
         if self.quantizer is not None:
             yield from (("quantized", name) for name in self.quantizer.dequantized)
         if self.probe is not None and self.probe.pieces is not None:
-            yield from (("variants", key) for key in self.probe.pieces.variants())
+            yield from (("variants", key) for key in variants_of(self.probe.pieces))
 
 
 def _read_by(probe: TorchProbe) -> Iterator[Key]:
@@ -71,7 +72,7 @@ def _read_by(probe: TorchProbe) -> Iterator[Key]:
         yield "floats", leaf.float_value
     for node in pieces.layer.nodes:
         yield from (("floats", each.name) for each in node.all_input_nodes)
-    yield from (("variants", key) for key in pieces.variants())
+    yield from (("variants", key) for key in variants_of(pieces))
 
 
 def schedule(

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.errors import BadModelError
+from quantscope.model.channels import compared_channel_axis
 from quantscope.model.pairing import UNLIKE, Pairing, Sample, TensorPair, weight_likeness
 from quantscope.run.compare.results import TensorComparison, Uncompared
-from quantscope.run.compare.weights import channel_axis, compared
+from quantscope.run.compare.weights import compared
 from quantscope.run.torch.nodes import as_array, names_read
 from quantscope.run.torch.quantizers import operator_of
 
@@ -73,7 +74,7 @@ def _compare(
     q = tensor.values().astype(np.float64)
     if f.shape != q.shape:
         return f"its shape is {list(q.shape)}, the float one's {list(f.shape)}"
-    axis = channel_axis(quantized.network.layer(pair.layer), q.ndim)
+    axis = compared_channel_axis(quantized.network.layer(pair.layer), q.ndim)
     return compared(pair, tensor, f, q, axis)
 
 
@@ -90,7 +91,7 @@ def float_values(floats: "ProgramRunnable", pair: TensorPair) -> Values | None:
     if pair.through != ("BatchNormalization",) or pair.role != "weight" or not pair.float_layer:
         return None
     factor = _batch_norm_factor(floats, pair.float_name)
-    axis = channel_axis(floats.network.layer(pair.float_layer), found.ndim)
+    axis = compared_channel_axis(floats.network.layer(pair.float_layer), found.ndim)
     if factor is None or factor.shape != (found.shape[axis],):
         return None
     return found * factor.reshape([-1 if at == axis else 1 for at in range(found.ndim)])

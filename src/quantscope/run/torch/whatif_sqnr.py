@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +11,18 @@ from quantscope.model import Pairing, QuantTensor
 from quantscope.model.pairing import TensorPair
 from quantscope.progress import Progress
 from quantscope.run.compare.compare import compare_pair
-from quantscope.run.compare.results import Comparison, Uncompared
+from quantscope.run.compare.results import Comparison
 from quantscope.run.evaluate import Evaluation
 from quantscope.run.torch.nodes import names_read
 from quantscope.run.torch.pair import ProgramPair
 from quantscope.run.torch.quantizers import ProgramQuantizer, no_quantizer
 from quantscope.run.torch.runnable import ProgramRunnable
-from quantscope.run.whatif.downstream import FLOAT_BITS, NOT_QUANTIZED, DownstreamSqnr
+from quantscope.run.whatif.downstream import (
+    NOT_QUANTIZED,
+    DownstreamSqnr,
+    mark_unquantized,
+    unseen_activations,
+)
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -54,9 +59,8 @@ class ProgramSqnr:
         if edited is not None:
             after = self._after(edited, progress)
             downstream = tuple(self._downstream(edited))
-        facts = {field.name: getattr(after, field.name) for field in fields(Comparison)}
-        facts |= {"model": evaluation.model, "digest": evaluation.digest}
-        return DownstreamSqnr(**facts, before=before, downstream=downstream)
+        after = replace(after, model=evaluation.model, digest=evaluation.digest)
+        return DownstreamSqnr.between(before, after, downstream)
 
     @cached_property
     def _digests(self) -> Digests:
@@ -86,16 +90,11 @@ class ProgramSqnr:
             unquantized=unquantized,
         )
         found = self._compare(run, progress)
-        unseen = [
-            Uncompared(name, "activation", NOT_QUANTIZED) for name in gone if name not in instead
-        ]
+        unseen = {name: NOT_QUANTIZED for name in gone if name not in instead}
         return replace(
             found,
-            tensors=tuple(
-                replace(row, bits=FLOAT_BITS) if row.name in instead else row
-                for row in found.tensors
-            ),
-            unseen=(*found.unseen, *unseen),
+            tensors=mark_unquantized(found.tensors, instead),
+            unseen=(*found.unseen, *unseen_activations(unseen)),
         )
 
     @property

@@ -1,12 +1,13 @@
 """The second answer to edits: SQNR along the network, before and after."""
 
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from quantscope.run.compare.results import Comparison
+from quantscope.run.compare.results import Comparison, TensorComparison, Uncompared
 
 NOT_QUANTIZED = "it is not quantized any more"
-FLOAT_BITS = 32
+_FLOAT_BITS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +21,14 @@ class DownstreamSqnr(Comparison):
 
     before: Comparison
     downstream: tuple[str, ...]
+
+    @classmethod
+    def between(
+        cls, before: Comparison, after: Comparison, downstream: Iterable[str]
+    ) -> "DownstreamSqnr":
+        """Put the comparisons of the unedited and the edited model with the float one together."""
+        facts = {field.name: getattr(after, field.name) for field in fields(Comparison)}
+        return cls(**facts, before=before, downstream=tuple(downstream))
 
     @property
     def changes(self) -> tuple[tuple[str, float | None, float | None], ...]:
@@ -39,3 +48,15 @@ class DownstreamSqnr(Comparison):
                 for name, before, after in self.changes
             ],
         }
+
+
+def mark_unquantized(
+    rows: Iterable[TensorComparison], names: Collection[str]
+) -> tuple[TensorComparison, ...]:
+    """Give the rows with those of these names, which are not quantized any more, as floats."""
+    return tuple(replace(row, bits=_FLOAT_BITS) if row.name in names else row for row in rows)
+
+
+def unseen_activations(reasons: Mapping[str, str]) -> tuple[Uncompared, ...]:
+    """Give the activations that could not be looked at; `reasons` say why, by name."""
+    return tuple(Uncompared(name, "activation", why) for name, why in reasons.items())

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from quantscope.arithmetic import sqnr_db_of_values
 from quantscope.data import Samples
 from quantscope.model import Execution
 from quantscope.run.evaluate import Evaluation, PairedDelta, judge_scores
@@ -79,22 +80,13 @@ class Judge:
         )
 
     def _sqnr_db(self, scores: Scores) -> float | None:
-        return sqnr_db(self.float_scores[self.finite], scores[self.finite])
+        return sqnr_db_of_values(self.float_scores[self.finite], scores[self.finite])
 
     def _is_exact(self, scores: Scores) -> bool:
         return np.array_equal(scores[self.finite], self.float_scores[self.finite])
 
     def _evaluation(self, scores: Scores) -> Evaluation:
         return judge_scores(scores, self.images, model="a variant", execution=self.execution)
-
-
-def sqnr_db(reference: Scores, scores: Scores) -> float | None:
-    """20 log10(|f| / |f - q|); None where it is no number: no error, no signal, NaN, infinity."""
-    f, q = reference.astype(np.float64), scores.astype(np.float64)
-    if not (np.isfinite(f).all() and np.isfinite(q).all()):
-        return None
-    signal, error = float(np.linalg.norm(f)), float(np.linalg.norm(f - q))
-    return 20 * float(np.log10(signal / error)) if signal and error else None
 
 
 def _importance(row: SensitivityRow) -> tuple[bool, float, float]:

@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 from onnx import TensorProto
 
 from quantscope.model import Network, QuantTensor
-from quantscope.model.channels import channel_axis
+from quantscope.model.channels import activation_channel_axis
 from quantscope.model.pairing import Pairing, TensorPair
-from quantscope.run.compare.pair import ONLY_SQNR, Detail, NoSourcesError, Probe, ProbeSums
+from quantscope.run.compare.pair import ONLY_SQNR, Detail, Probe, ProbeSums
 from quantscope.run.compare.results import ErrorSources
+from quantscope.run.compare.rows import energy_rows, value_rows
+from quantscope.run.compare.sources import Leaf, NoSourcesError
 from quantscope.run.onnx.compare.merge import FLOAT, QUANTIZED, Canvas
 from quantscope.run.onnx.compare.rows import ProbeWriter
-from quantscope.run.onnx.compare.sources import Leaf, Regions
+from quantscope.run.onnx.compare.sources import Half
 
 Array = NDArray[Any]
 
@@ -110,8 +112,8 @@ class Builder:
         self.stated: dict[str, str] = {}
         self.fed_names = self._feed() if fed is not None else {}
         self.values = {name: self._dequantized(self.tensors[name]) for name in self.pairs}
-        self.floats = Regions(canvas.float_nodes, canvas.float_input)
-        self.quants = Regions(canvas.quantized_nodes, canvas.input)
+        self.floats = Half(canvas.float_nodes, canvas.float_input)
+        self.quants = Half(canvas.quantized_nodes, canvas.input)
         self.leaves = self._leaves()
 
     def _feed(self) -> dict[str, str]:
@@ -154,7 +156,10 @@ class Builder:
             if quantizer is None:
                 unseen[name] = "no QuantizeLinear of the file makes it"
                 continue
-            if not tensor.params.is_per_tensor and channel_axis(self.network, tensor) is None:
+            if (
+                not tensor.params.is_per_tensor
+                and activation_channel_axis(self.network, tensor) is None
+            ):
                 unseen[name] = "its scales lie along the axis of the images"
                 continue
             probes.append(self._probe(pair, tensor, quantizer))
@@ -201,23 +206,23 @@ class Builder:
         self, pair: TensorPair, tensor: QuantTensor, quantizer: onnx.NodeProto
     ) -> GraphProbe:
         probe = ProbeWriter(self, pair, tensor, quantizer)
-        rows = {"signal": probe.square(probe.f), "error": probe.square(probe.error)}
+        rows = energy_rows(probe)
         leaves: tuple[str, ...] = ()
         no_sources: str | None = ONLY_SQNR
         known: ErrorSources | None = None
         if self.detail == "full":
-            rows |= probe.statistics()
-            before: str | None = None
+            rows |= value_rows(probe)
+            b: str | None = None
             try:
                 if (known := probe.known_sources()) is None:
                     found = probe.pieces()
-                    before = probe.laid_out(found.weighted)
-                    rows |= probe.sources(found, before)
-                    leaves = found.leaves
+                    of_sources, b = probe.sources(found)
+                    rows |= of_sources
+                    leaves = tuple(leaf.tensor for leaf in found.inputs)
                 no_sources = None
             except NoSourcesError as error:
                 no_sources = str(error)
-            rows |= probe.clipped(rows["float_min"], rows["float_max"], before)
+            rows |= probe.clipped(b)
         output = self.canvas.add("Concat", list(rows.values()), axis=1)
         self.canvas.output(output)
         size: str | None = None

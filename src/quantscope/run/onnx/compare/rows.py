@@ -1,6 +1,6 @@
-"""What the comparison's graph measures of one paired activation: rows of sums."""
+"""The rows of sums of one paired activation, as nodes of the comparison's graph."""
 
-from functools import reduce
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,17 +12,28 @@ from quantscope.model import QuantTensor
 from quantscope.model.onnx import MOVES_INTEGERS
 from quantscope.model.pairing import TensorPair
 from quantscope.run.compare.layout import CLIP_TOLERANCE, ends_of, layout_of
-from quantscope.run.compare.pair import NoSourcesError
 from quantscope.run.compare.results import ErrorSources
+from quantscope.run.compare.rows import (
+    clipped_rows,
+    nothing_is_below,
+    source_rows,
+)
+from quantscope.run.compare.sources import (
+    SEVERAL_SCALES,
+    NoSourcesError,
+    Pieces,
+    find_pieces,
+    region_before,
+)
 from quantscope.run.onnx.compare.merge import FLOAT, QUANTIZED
-from quantscope.run.onnx.compare.sources import Pieces, pieces
+from quantscope.run.onnx.compare.sources import add_pieces
 
 if TYPE_CHECKING:
     from quantscope.run.onnx.compare.graph import Builder
 
 
 class ProbeWriter:
-    """Every row is summed to a number for each image and channel, in the tensor's own layout."""
+    """The `Reducer` of ONNX: a value is a name in the graph, laid out as the tensor itself is."""
 
     def __init__(
         self, builder: "Builder", pair: TensorPair, tensor: QuantTensor, quantizer: onnx.NodeProto
@@ -40,7 +51,54 @@ class ProbeWriter:
         self.low, self.high = ends_of(self.params, self.layout)
         self.beyond = (self.high - self.low) * np.float32(CLIP_TOLERANCE)
         maker = builder.floats.maker(self.float_value)
-        self.is_relu = maker is not None and maker.op_type == "Relu"
+        is_relu = maker is not None and maker.op_type == "Relu"
+        self.never_below = nothing_is_below(self.low, is_relu=is_relu)
+
+    def sources(self, found: Pieces[onnx.NodeProto]) -> tuple[dict[str, str], str]:
+        """Add the pieces of the error; gives their rows, but for clipping, and b."""
+        named = add_pieces(self.canvas, found, self.quantizer.input[0])
+        b = self.laid_out(named.weighted)
+        rows = source_rows(
+            self,
+            a=b if named.inherited == named.weighted else self.laid_out(named.inherited),
+            b=b,
+            steps=[self.laid_out(step) for step in named.steps],
+            inputs=len(found.inputs),
+            stated=self._stated(),
+        )
+        return rows, b
+
+    def _stated(self) -> str | None:
+        """What the file's arithmetic gives, where the integers come from kernels that ship."""
+        integers = self.builder.stated.get(self.pair.name)
+        if integers is None:
+            return None
+        return self.laid_out(self.builder.dequantize(integers, self.quantizer))
+
+    def clipped(self, b: str | None) -> dict[str, str]:
+        """How many values are beyond the range, and what cutting `b` to it does to the error.
+
+        Most batches have none, which their least and largest values tell.
+        """
+        if self.low.size > 1:
+            return clipped_rows(self, b)
+        is_beyond = [self._any("ReduceMax", self.float_max, "Greater", self.high)]
+        if not self.never_below:
+            is_beyond.append(self._any("ReduceMin", self.float_min, "Less", self.low))
+        if b is not None:
+            is_beyond.append(self._any("ReduceMax", b, "Greater", self.high))
+            if not (self.never_below and self.pair.through_relu):
+                is_beyond.append(self._any("ReduceMin", b, "Less", self.low))
+        # One by one: what is NaN before the quantizer must not hide what is not.
+        condition = reduce(lambda one, other: self.canvas.add("Or", [one, other]), is_beyond)
+        return self.canvas.only_if(
+            condition, lambda: clipped_rows(self, b), zeros_like=self.float_max
+        )
+
+    def _any(self, farthest: str, value: str, op_type: str, end: np.ndarray) -> str:
+        """Whether the largest, or least, of all values is beyond an end."""
+        found = self.canvas.reduce(farthest, value, None)
+        return self.canvas.add(op_type, [found, self.canvas.constant(end.reshape(()))])
 
     def laid_out(self, value: str) -> str:
         if self.params.scale.dtype != np.float32:
@@ -59,78 +117,61 @@ class ProbeWriter:
         """
         return value if value == self.value else self.canvas.add("Reshape", [value, self.shape])
 
-    def square(self, value: str) -> str:
+    def energy(self, value: str) -> str:
         # A third of what ReduceSumSquare takes, which has no fast path.
         return self._reduce("ReduceSum", self.canvas.add("Mul", [value, value]))
 
     def _reduce(self, op_type: str, value: str) -> str:
         return self.canvas.reduce(op_type, value, self.layout.over)
 
-    def _dot(self, one: str, other: str) -> str:
+    def dot(self, one: str, other: str) -> str:
         product = self.canvas.add("Mul", [self.canvas.add("Sub", [one, other]), self.error])
         return self._reduce("ReduceSum", product)
 
-    def _count(self, op_type: str, value: str, than: np.ndarray | np.float32) -> str:
+    def _count(self, op_type: str, than: np.ndarray | np.float32) -> str:
         constant = self.canvas.constant(np.asarray(than))
-        return self._count_true(self.canvas.add(op_type, [value, constant]))
+        return self._count_true(self.canvas.add(op_type, [self.f, constant]))
 
     def _count_true(self, value: str) -> str:
         return self._reduce("ReduceSum", self.canvas.add("Cast", [value], to=TensorProto.FLOAT))
 
-    def statistics(self) -> dict[str, str]:
-        return {
-            "quantized_signal": self.square(self.q),
-            "float_sum": self._reduce("ReduceSum", self.f),
-            "quantized_sum": self._reduce("ReduceSum", self.q),
-            "float_min": self._reduce("ReduceMin", self.f),
-            "float_max": self._reduce("ReduceMax", self.f),
-            "quantized_min": self._reduce("ReduceMin", self.q),
-            "quantized_max": self._reduce("ReduceMax", self.q),
-            "local_error": self.square(self.canvas.add("Sub", [self._local(), self.f])),
-            "not_zero": self._count_true(self.canvas.add("Cast", [self.f], to=TensorProto.BOOL)),
-        }
+    @cached_property
+    def float_min(self) -> str:
+        return self.least(self.f)
 
-    def clipped(self, least: str, largest: str, before: str | None) -> dict[str, str]:
-        """How many values are beyond the range, and what cutting `before` to it does to the error.
+    @cached_property
+    def float_max(self) -> str:
+        return self.largest(self.f)
 
-        Most batches have none, which their least and largest values tell.
-        """
-        canvas = self.canvas
-        never_below = self.is_relu and bool((self.low <= 0).all())
+    def least(self, value: str) -> str:
+        return self._reduce("ReduceMin", value)
 
-        def measured() -> dict[str, str]:
-            found = {"clipped_high": self._count("Greater", self.f, self.high + self.beyond)}
-            if not never_below:
-                found["clipped_low"] = self._count("Less", self.f, self.low - self.beyond)
-            if before is not None:
-                ends = [canvas.constant(end.reshape(())) for end in (self.low, self.high)]
-                found["clipping"] = self._dot(canvas.add("Clip", [before, *ends]), before)
-            return found
+    def largest(self, value: str) -> str:
+        return self._reduce("ReduceMax", value)
 
-        if self.low.size > 1:
-            return measured()
-        is_beyond = [self._any("ReduceMax", largest, "Greater", self.high)]
-        if not never_below:
-            is_beyond.append(self._any("ReduceMin", least, "Less", self.low))
-        if before is not None:
-            is_beyond.append(self._any("ReduceMax", before, "Greater", self.high))
-            if not (never_below and self.pair.through_relu):
-                is_beyond.append(self._any("ReduceMin", before, "Less", self.low))
-        # One by one: what is NaN before the quantizer must not hide what is not.
-        condition = reduce(lambda one, other: canvas.add("Or", [one, other]), is_beyond)
-        return canvas.only_if(condition, measured, zeros_like=largest)
+    def total(self, value: str) -> str:
+        return self._reduce("ReduceSum", value)
 
-    def _any(self, farthest: str, value: str, op_type: str, end: np.ndarray) -> str:
-        """Whether the largest, or least, of all values is beyond an end."""
-        found = self.canvas.reduce(farthest, value, None)
-        return self.canvas.add(op_type, [found, self.canvas.constant(end.reshape(()))])
+    def count_not_zero(self) -> str:
+        return self._count_true(self.canvas.add("Cast", [self.f], to=TensorProto.BOOL))
 
-    def _local(self) -> str:
-        """The float value through this quantizer alone."""
+    def count_below(self) -> str:
+        return self._count("Less", self.low - self.beyond)
+
+    def count_above(self) -> str:
+        return self._count("Greater", self.high + self.beyond)
+
+    def clipping(self, b: str) -> str:
+        ends = [self.canvas.constant(end.reshape(())) for end in (self.low, self.high)]
+        return self.dot(self.canvas.add("Clip", [b, *ends]), b)
+
+    def local_error(self) -> str:
+        """The float value through this quantizer alone, less itself."""
         renamed = {self.quantizer.input[0]: self._as_quantized(self.float_value)}
         self.canvas.clone(self.quantizer, renamed)
         integers = renamed[self.quantizer.output[0]]
-        return self.laid_out(self.builder.dequantize(integers, self.quantizer))
+        local = self.laid_out(self.builder.dequantize(integers, self.quantizer))
+        return self.canvas.add("Sub", [local, self.f])
 
     def known_sources(self) -> ErrorSources | None:
         """None where a quantizer makes the integers; all is inherited where they are only moved."""
@@ -139,7 +180,7 @@ class ProbeWriter:
             return None
         leaves, tensors = self.builder.leaves, self.builder.tensors
         integers = QUANTIZED + self.tensor.integer_names[0]
-        region = self.builder.quants.before(integers, leaves.keys() - own)
+        region = region_before(self.builder.quants, integers, leaves.keys() - own)
         moved = {leaves[name].tensor for name in region.leaves if name in leaves}
         are_moves = all(node.op_type in MOVES_INTEGERS for node in region.nodes)
         if len(moved) != 1 or region.reaches_input or not are_moves:
@@ -150,34 +191,16 @@ class ProbeWriter:
         kernel = 0.0 if self.pair.name in self.builder.stated else None
         return ErrorSources(1.0, 0.0, 0.0, 0.0, kernel, {source: 1.0})
 
-    def pieces(self) -> Pieces:
+    def pieces(self) -> Pieces[onnx.NodeProto]:
         builder = self.builder
         if self.low.ndim and self.low.size > 1:
-            raise NoSourcesError("it has more than one scale")
-        return pieces(
-            self.canvas,
+            raise NoSourcesError(SEVERAL_SCALES)
+        return find_pieces(
             builder.floats,
             builder.quants,
+            tensor=self.pair.name,
             float_value=self.float_value,
             before_quantizer=self.quantizer.input[0],
-            leaves={v: leaf for v, leaf in builder.leaves.items() if leaf.tensor != self.pair.name},
+            leaves=builder.leaves,
             does_relu=self.pair.through_relu,
         )
-
-    def sources(self, found: Pieces, b: str) -> dict[str, str]:
-        """All but rounding, which is what they leave; `b` is `found.weighted`, laid out."""
-        a = b if found.inherited == found.weighted else self.laid_out(found.inherited)
-        rows = {"inherited": self._dot(a, self.f)}
-        if a != b:
-            rows["weights"] = self._dot(b, a)
-        if self.pair.name in self.builder.stated:
-            integers = self.builder.stated[self.pair.name]
-            stated = self.laid_out(self.builder.dequantize(integers, self.quantizer))
-            rows["kernel"] = self._dot(self.q, stated)
-        steps = [self.laid_out(step) for step in found.steps]
-        if len(steps) == 2 and len(found.leaves) == 2:
-            rows["first_minus_second"] = self._dot(steps[0], steps[1])
-        elif steps:
-            for number, (one, other) in enumerate(zip([*steps, a], [self.f, *steps], strict=True)):
-                rows[f"inherited:{number}"] = self._dot(one, other)
-        return rows

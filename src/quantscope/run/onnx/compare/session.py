@@ -19,6 +19,7 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from quantscope.errors import BadModelError
+from quantscope.run.compare.rows import CLIPPED, COUNTS, ENERGIES, FLOAT_ENDS, source_names
 from quantscope.run.onnx.compare.graph import ComparisonGraph, GraphProbe
 from quantscope.run.onnx.compare.merge import QUANTIZED
 from quantscope.run.onnx.sessions import open_proto, reason_of, session_of, session_options
@@ -32,10 +33,6 @@ TRIAL_IMAGES = 8
 _MOST_NODES, _MOST_BYTES = 2000, 1 << 28
 _TOLERANCE, _OF_A_CHANNEL = 1e-4, 1e-2
 """Of an energy 0.0004 and 0.04 dB. A channel may be eight values, all of them near a step."""
-_ENERGIES = ("signal", "error", "quantized_signal", "local_error")
-_SOURCES = ("inherited", "weights", "clipping", "first_minus_second", "kernel")
-_COUNTS = ("clipped_low", "clipped_high", "not_zero")
-_ENDS = ("float_min", "float_max")
 
 # Folded, dequantized weights would be constants, and their convolutions laid out in blocks too. The
 # others find nothing to do here and take longer than the rest.
@@ -137,7 +134,7 @@ def _same_numbers(
 def _same_sums(probe: GraphProbe, plain: Mapping[str, Array], other: Mapping[str, Array]) -> bool:
     """What has no error must have none, what is not clipped must not be; NaN is never the same."""
     mine, theirs = _sums(probe, plain), _sums(probe, other)
-    for name in ("error", "local_error", "clipped_low", "clipped_high"):
+    for name in ("error", "local_error", *CLIPPED):
         if name in mine and not np.array_equal(mine[name] == 0, theirs[name] == 0):
             return False
     return all(
@@ -151,13 +148,12 @@ def _units(
     probe: GraphProbe, sums: Mapping[str, Array], values: Mapping[str, Array]
 ) -> dict[str, Array]:
     """What a difference in each row is measured by, [channels] each."""
-    units = {name: sums[name] for name in _ENERGIES if name in sums}
-    sources = *_SOURCES, *(f"inherited:{at}" for at in range(len(probe.leaves)))
-    units |= dict.fromkeys(sources, sums["error"])
+    units = {name: sums[name] for name in ENERGIES if name in sums}
+    units |= dict.fromkeys(source_names(len(probe.leaves)), sums["error"])
     if probe.size_output is not None:
         channels = len(sums["error"])
-        units |= dict.fromkeys(_COUNTS, np.full(channels, values[probe.size_output] / channels))
-        units |= dict.fromkeys(_ENDS, np.abs(sums["float_min"]) + np.abs(sums["float_max"]))
+        units |= dict.fromkeys(COUNTS, np.full(channels, values[probe.size_output] / channels))
+        units |= dict.fromkeys(FLOAT_ENDS, np.abs([sums[end] for end in FLOAT_ENDS]).sum(axis=0))
     return {name: unit for name, unit in units.items() if name in sums}
 
 

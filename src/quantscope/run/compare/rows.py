@@ -1,0 +1,176 @@
+"""The rows of sums beside a paired activation: which there are, their names, and when they exist.
+
+Every row is a number for each sample and channel. What a row is made from is written here once; a
+framework implements `Reducer`, with values of its own kind: ONNX gives names of a graph that it
+writes, PyTorch gives tensors.
+
+Always     signal, error                     energies of f and of q - f
+Full       quantized_signal, local_error     energies of q, and of f through its quantizer less f
+           float_sum, quantized_sum, float_min, float_max, quantized_min, quantized_max
+           clipped_high, clipped_low         how many of f are beyond the range; no clipped_low
+                                             where nothing can be below
+           not_zero                          how many of f are not zero
+Sources    inherited, weights, clipping      a - f, b - a, c - b (`sources.py`), each times the
+                                             error; no weights where a is b
+           kernel                            q less what the file states, times the error; where
+                                             kernels that ship made q
+           first_minus_second                the layer with only its first input quantized less
+                                             that with only its second, times the error; two inputs
+           inherited:0, inherited:1 ...      what each further input adds to a - f, times the
+                                             error; more than two inputs
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from numpy.typing import NDArray
+
+ValueT = TypeVar("ValueT")
+
+ENERGIES = ("signal", "error", "quantized_signal", "local_error")
+FLOAT_ENDS = ("float_min", "float_max")
+LOWEST = ("float_min", "quantized_min")
+HIGHEST = ("float_max", "quantized_max")
+OF_VALUES = (*ENERGIES, "float_sum", "quantized_sum", *LOWEST, *HIGHEST)
+"""Rows of the two values themselves, not of pieces that only the sources need."""
+CLIPPED = ("clipped_low", "clipped_high")
+COUNTS = (*CLIPPED, "not_zero")
+PARTS = ("inherited", "weights", "clipping", "kernel")
+"""The pieces of the error that are measured; rounding is what they leave."""
+_FIRST_MINUS_SECOND = "first_minus_second"
+
+
+class Reducer(Protocol[ValueT]):
+    """A paired activation in both networks, and how its values are reduced to rows.
+
+    The values are laid out alike; `f` is the float network's, `q` the quantized one's.
+    """
+
+    @property
+    def f(self) -> ValueT: ...
+
+    @property
+    def q(self) -> ValueT: ...
+
+    @property
+    def error(self) -> ValueT:
+        """Give q - f."""
+
+    @property
+    def never_below(self) -> bool:
+        """Whether f cannot be below the range; see `nothing_is_below`."""
+
+    @property
+    def float_min(self) -> ValueT: ...
+
+    @property
+    def float_max(self) -> ValueT: ...
+
+    def least(self, value: ValueT) -> ValueT: ...
+
+    def largest(self, value: ValueT) -> ValueT: ...
+
+    def total(self, value: ValueT) -> ValueT: ...
+
+    def energy(self, value: ValueT) -> ValueT:
+        """Sum the squares."""
+
+    def dot(self, one: ValueT, other: ValueT) -> ValueT:
+        """Sum the products of one - other with the error."""
+
+    def local_error(self) -> ValueT:
+        """Give what this quantizer alone does to f: f through it, less f."""
+
+    def count_not_zero(self) -> ValueT: ...
+
+    def count_below(self) -> ValueT: ...
+
+    def count_above(self) -> ValueT: ...
+
+    def clipping(self, b: ValueT) -> ValueT:
+        """Give the row of what cutting b to the range does to the error."""
+
+
+def nothing_is_below(low: NDArray[Any], *, is_relu: bool) -> bool:
+    """Whether a float value cannot be below a range that begins at `low`, as behind a ReLU."""
+    return is_relu and bool((low <= 0).all())
+
+
+def energy_rows(reducer: Reducer[ValueT]) -> dict[str, ValueT]:
+    """Give what the SQNR needs."""
+    return {"signal": reducer.energy(reducer.f), "error": reducer.energy(reducer.error)}
+
+
+def value_rows(reducer: Reducer[ValueT]) -> dict[str, ValueT]:
+    """Give what else is said of the two values, but for those beyond the range."""
+    f, q = reducer.f, reducer.q
+    return {
+        "quantized_signal": reducer.energy(q),
+        "float_sum": reducer.total(f),
+        "quantized_sum": reducer.total(q),
+        "float_min": reducer.float_min,
+        "float_max": reducer.float_max,
+        "quantized_min": reducer.least(q),
+        "quantized_max": reducer.largest(q),
+        "local_error": reducer.energy(reducer.local_error()),
+        "not_zero": reducer.count_not_zero(),
+    }
+
+
+def clipped_rows(reducer: Reducer[ValueT], b: ValueT | None) -> dict[str, ValueT]:
+    """Give what is beyond the range; `b` is None where the error is not taken apart."""
+    rows = {"clipped_high": reducer.count_above()}
+    if not reducer.never_below:
+        rows["clipped_low"] = reducer.count_below()
+    if b is not None:
+        rows["clipping"] = reducer.clipping(b)
+    return rows
+
+
+def source_rows(
+    reducer: Reducer[ValueT],
+    *,
+    a: ValueT,
+    b: ValueT,
+    steps: Sequence[ValueT],
+    inputs: int,
+    stated: ValueT | None = None,
+) -> dict[str, ValueT]:
+    """Give all sources but clipping, which is among the rows of what is beyond the range.
+
+    `a` is the very same object as `b` where the layer has no weights. `steps` are its variants, as
+    `Pieces.steps` has them, of a layer with so many `inputs`. `stated` is what the file states
+    where kernels that ship made q.
+    """
+    differences = {"inherited": (a, reducer.f)}
+    if a is not b:
+        differences["weights"] = (b, a)
+    if stated is not None:
+        differences["kernel"] = (reducer.q, stated)
+    if inputs == 2:
+        first, second = steps
+        differences[_FIRST_MINUS_SECOND] = (first, second)
+    elif inputs > 2:
+        added = zip([*steps, a], [reducer.f, *steps], strict=True)
+        differences |= dict(zip(_inherited_rows(inputs), added, strict=True))
+    return {name: reducer.dot(*pair) for name, pair in differences.items()}
+
+
+def source_names(inputs: int) -> tuple[str, ...]:
+    """Give the rows that the sources of a layer with so many inputs may have."""
+    return (*PARTS, _FIRST_MINUS_SECOND, *_inherited_rows(inputs))
+
+
+def share_by_input(share: Mapping[str, float], leaves: Sequence[str]) -> dict[str, float]:
+    """Divide what is inherited among the inputs of a layer, `leaves`; `share` is by row."""
+    if len(leaves) == 1:
+        return {leaves[0]: share["inherited"]}
+    if len(leaves) == 2:
+        both, difference = share["inherited"], share[_FIRST_MINUS_SECOND]
+        return {leaves[0]: (both + difference) / 2, leaves[1]: (both - difference) / 2}
+    rows = _inherited_rows(len(leaves))
+    return {leaf: share.get(row, 0.0) for leaf, row in zip(leaves, rows, strict=True)}
+
+
+def _inherited_rows(inputs: int) -> tuple[str, ...]:
+    return tuple(f"inherited:{number}" for number in range(inputs))
