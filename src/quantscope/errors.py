@@ -1,4 +1,4 @@
-"""Errors that a person can act on. Each says what was wrong, what was found and what to do."""
+"""The errors that a person can act on. Each says what was wrong, what was found and what to do."""
 
 
 class QuantscopeError(Exception):
@@ -18,6 +18,7 @@ class BadConfigError(QuantscopeError):
 
 
 TORCH_INSTALL = "pip install 'quantscope[torch]'"
+"""The command that installs what PyTorch models need, for the errors that propose it."""
 
 
 class MissingExtraError(QuantscopeError):

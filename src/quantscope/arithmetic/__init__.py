@@ -1,6 +1,7 @@
-"""What the numbers do: quantizing, exact integer operators, accumulators. NumPy only.
+"""The arithmetic of quantized numbers: quantizing, exact integer operators, accumulators.
 
-Accumulators come apart from their requantization, so that every integer can be shown.
+It needs NumPy only. Accumulators come apart from their requantization, so that every integer can
+be shown.
 """
 
 from quantscope.arithmetic.accumulator import (

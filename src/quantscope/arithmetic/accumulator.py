@@ -1,4 +1,4 @@
-"""How many bits an accumulator needs, in the worst case and as measured."""
+"""This module counts the bits that an accumulator needs, in the worst case and as measured."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from quantscope.errors import BadConfigError
 
 @dataclass(frozen=True)
 class AccumulatorBound:
-    """Smallest and largest accumulator that any input could give, and the bits that they need.
+    """The smallest and largest accumulator that any input could give, and the bits they need.
 
     One value per output channel, bias included. `lowest` and `highest` are reached by real inputs,
     so the bits are not an estimate; partial sums in any order stay within `partial_bits`.
@@ -24,12 +24,12 @@ class AccumulatorBound:
 
     @property
     def int32_headroom_bits(self) -> NDArray[np.int64]:
-        """Bits left in an int32 accumulator; negative when it can overflow."""
+        """The bits left in an int32 accumulator; negative when it can overflow."""
         return np.asarray(32 - self.bits)
 
 
 def accumulator_bits(lowest: ArrayLike, highest: ArrayLike) -> NDArray[np.int64]:
-    """Bits of the narrowest two's complement integer that holds both ends; at least 1."""
+    """Count the bits of the narrowest two's complement integer that holds both ends; at least 1."""
     low, high = np.asarray(lowest), np.asarray(highest)
     if (low > high).any():
         raise BadConfigError("The smallest accumulator is larger than the largest one.")
@@ -47,7 +47,7 @@ def accumulator_bits_bound(
     x_zero_point: int = 0,
     bias: ArrayLike | None = None,
 ) -> AccumulatorBound:
-    """The bound of a convolution or matrix product with integer weights [M, ...], one per row.
+    """Bound a convolution or matrix product with integer weights [M, ...]; one bound per row.
 
     Each output value is a sum over all weights of its row; inputs lie in qmin..qmax. Padding is
     real zero, which must lie within (qmin <= x_zero_point <= qmax).
@@ -77,7 +77,7 @@ def accumulator_bits_bound(
 
 
 def bias_headroom_bits(bias: ArrayLike) -> NDArray[np.int64]:
-    """Bits between each bias and int32's ends: 0 means that it uses all 32, negative overflow."""
+    """Count the bits between each bias and int32's ends: 0 if it uses all 32, negative beyond."""
     values = np.asarray(bias).astype(np.int64)
     return np.asarray(32 - accumulator_bits(values, values))
 

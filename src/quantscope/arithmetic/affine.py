@@ -1,4 +1,4 @@
-"""Quantize and dequantize as ONNX states them, ranges, and the two errors that come of it.
+"""Quantizing and dequantizing as ONNX states them, ranges, and the two errors that come of it.
 
 real = (q - zero_point) * scale, and q = saturate(round_half_to_even(real / scale) + zero_point).
 """
@@ -28,7 +28,7 @@ def quantize(
     saturate: bool = True,
     precision: FloatName | None = None,
 ) -> Array:
-    """ONNX QuantizeLinear, opset 10 to 25; the result has `storage_dtype(params.dtype)`.
+    """Quantize as ONNX QuantizeLinear does, opset 10 to 25, to `storage_dtype(params.dtype)`.
 
     The division is done in the scale's type, as the specification says, or in `precision`.
     (onnxruntime divides float16 tensors in float32; ask for `precision="float32"` to follow it.)
@@ -58,9 +58,9 @@ def quantize(
 def dequantize(
     q: ArrayLike, params: QuantParams, *, output_dtype: FloatName | None = None
 ) -> Array:
-    """ONNX DequantizeLinear, opset 10 to 25; the scale's type unless `output_dtype` says another.
+    """Dequantize as ONNX DequantizeLinear does, opset 10 to 25.
 
-    Multiplies in float32 and rounds once to the output's type.
+    The product is taken in float32 and rounded once to `output_dtype`, or to the scale's type.
     """
     q = np.asarray(q)
     if q.dtype != storage_dtype(params.dtype):
@@ -85,7 +85,7 @@ def params_from_range(
     include_zero: bool = True,
     axis: int | None = None,
 ) -> QuantParams:
-    """The scale and zero-point that spread [lo, hi] over the type, as onnxruntime's quantizer does.
+    """Spread [lo, hi] over the type's integers, with the rules of onnxruntime's quantizer.
 
     `lo` and `hi` are numbers or, with `axis`, one per channel. The range is widened to hold zero;
     with `include_zero=False` it is taken as it is, and refused if the zero-point then falls outside
@@ -120,12 +120,12 @@ def params_from_range(
 
 
 def range_from_params(params: QuantParams) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The real values that the type's ends stand for: `params_from_range` the other way round."""
+    """Give the real values of the type's ends: `params_from_range` the other way round."""
     return params.representable_range
 
 
 def rounding_error(x: ArrayLike, params: QuantParams) -> NDArray[np.float64]:
-    """What rounding adds to each value, as if the type had no ends: at most half a step.
+    """Compute what rounding adds to each value, as if the type had no ends: at most half a step.
 
     `rounding_error + clipping_error` is the dequantized value minus x, in float64. For float types
     it is the rounding of x clamped to the representable range.
@@ -135,14 +135,17 @@ def rounding_error(x: ArrayLike, params: QuantParams) -> NDArray[np.float64]:
     if params.is_integer:
         return np.asarray(_steps(x, params, None) * scale.astype(np.float64) - x)
     real = quantize(x, params).astype(np.float64) * scale.astype(np.float64)
-    return np.asarray(real - _clamped(x, params))
+    return np.asarray(real - _clamp(x, params))
 
 
 def clipping_error(x: ArrayLike, params: QuantParams) -> NDArray[np.float64]:
-    """What the type's ends add to each value; 0 where nothing was clipped, else whole steps."""
+    """Compute what the type's ends add to each value; 0 where nothing is clipped, else whole steps.
+
+    For float types it is no whole number of steps.
+    """
     x = np.asarray(x)
     if not params.is_integer:
-        return np.asarray(_clamped(x, params) - x)
+        return np.asarray(_clamp(x, params) - x)
     scale, zero_point = params.expanded_to(x.shape)
     integers = _steps(x, params, None) + zero_point
     clipped = np.clip(integers, params.qmin, params.qmax)
@@ -150,14 +153,14 @@ def clipping_error(x: ArrayLike, params: QuantParams) -> NDArray[np.float64]:
 
 
 class ClippedFraction(NamedTuple):
-    """Shares of all values, each from 0 to 1, that the type's low and high end cut off."""
+    """The shares of all values, each from 0 to 1, that the type's low and high end cut off."""
 
     low: float
     high: float
 
 
 def clipped_fraction(x: ArrayLike, params: QuantParams) -> ClippedFraction:
-    """A value counts when its rounded integer lies outside the type; NaN never counts."""
+    """Give the share of values whose rounded integer lies outside the type; NaN never counts."""
     if params.is_integer:
         steps = _steps(x, params, None)
         values = steps + params.expanded_to(steps.shape)[1]
@@ -188,6 +191,7 @@ def _working_dtype(scale: Array) -> np.dtype[Any]:
 
 
 def _ratio(x: ArrayLike, params: QuantParams, precision: FloatName | None) -> Array:
+    """Divide by the scale in `precision`, or in the scale's own type; not rounded to steps."""
     x = np.asarray(x)
     scale, _ = params.expanded_to(x.shape)
     working = _working_dtype(scale) if precision is None else _float_dtype(precision)
@@ -196,16 +200,17 @@ def _ratio(x: ArrayLike, params: QuantParams, precision: FloatName | None) -> Ar
 
 
 def _steps(x: ArrayLike, params: QuantParams, precision: FloatName | None) -> NDArray[np.float64]:
-    """x in whole steps from zero, unclamped; float64, so that adding a zero-point is exact."""
+    """Count whole steps from zero, unclamped; float64, so that adding a zero-point is exact."""
     return np.rint(_ratio(x, params, precision).astype(np.float64))
 
 
-def _clamped(x: Array, params: QuantParams) -> NDArray[np.float64]:
+def _clamp(x: Array, params: QuantParams) -> NDArray[np.float64]:
     low, high = (params.expand(end, x.shape) for end in params.representable_range)
     return np.asarray(np.clip(x.astype(np.float64), low, high))
 
 
 def _used_limits(dtype: str, *, symmetric: bool, reduce_range: bool) -> tuple[int, int]:
+    """Give the smallest and largest integer that onnxruntime's quantizer uses of a type."""
     qmin, qmax = limits(dtype)
     if not is_integer_type(dtype):
         return qmin, qmax

@@ -1,4 +1,4 @@
-"""The integer operators, exact: accumulators as int64, then one requantization.
+"""The integer operators of ONNX and onnxruntime: exact int64 accumulators, one requantization.
 
 An accumulator is sum((x - zx) * (w - zw)) + bias, an integer. What runtimes do next is
 y = saturate(round_half_to_even(accumulator * multiplier) + zy), multiplier = sx * sw / sy. The
@@ -45,7 +45,7 @@ def conv_accumulator(
     bias: ArrayLike | None = None,
     attributes: ConvAttributes = _DEFAULT,
 ) -> Int64Array:
-    """int64 [N, M, *output] of integers x [N, C, *spatial] and w [M, C/group, *kernel].
+    """Convolve integers x [N, C, *spatial] with w [M, C/group, *kernel] to int64 [N, M, *output].
 
     Padding counts as real zero. `w_zero_point` is a number or one per output channel.
     """
@@ -78,7 +78,7 @@ def conv_accumulator(
 def matmul_accumulator(
     a: ArrayLike, b: ArrayLike, *, a_zero_point: ArrayLike = 0, b_zero_point: ArrayLike = 0
 ) -> Int64Array:
-    """int64 product with numpy.matmul's shapes.
+    """Multiply integer matrices to int64, with numpy.matmul's shapes.
 
     Zero-points are numbers, one per row of a, one per column of b, or arrays that broadcast
     against a and b ([..., M, 1] and [..., 1, N]).
@@ -87,8 +87,8 @@ def matmul_accumulator(
     rows = np.asarray(a_zero_point).astype(np.int64)
     if rows.ndim == 1 and rows.size > 1:
         rows = rows[:, None]
-    left = _centred(a, rows)
-    right = _centred(b, np.asarray(b_zero_point).astype(np.int64))
+    left = _centre(a, rows)
+    right = _centre(b, np.asarray(b_zero_point).astype(np.int64))
     contracted = a.shape[-1] if a.ndim else 0
     working = _exact_dtype(left, int(np.abs(right).max(initial=0)) * contracted)
     try:
@@ -107,7 +107,10 @@ def conv_integer(
     w_zero_point: ArrayLike = 0,
     attributes: ConvAttributes = _DEFAULT,
 ) -> NDArray[np.int32]:
-    """ONNX ConvInteger. Overflow wraps, as the specification allows; count it beforehand."""
+    """Compute ONNX ConvInteger. Overflow wraps, as the specification allows.
+
+    `int32_overflow_count` of `conv_accumulator` says how often.
+    """
     return wrap_int32(
         conv_accumulator(
             x, w, x_zero_point=x_zero_point, w_zero_point=w_zero_point, attributes=attributes
@@ -118,7 +121,10 @@ def conv_integer(
 def matmul_integer(
     a: ArrayLike, b: ArrayLike, *, a_zero_point: ArrayLike = 0, b_zero_point: ArrayLike = 0
 ) -> NDArray[np.int32]:
-    """ONNX MatMulInteger. Overflow wraps, as the specification allows; count it beforehand."""
+    """Compute ONNX MatMulInteger. Overflow wraps, as the specification allows.
+
+    `int32_overflow_count` of `matmul_accumulator` says how often.
+    """
     return wrap_int32(
         matmul_accumulator(a, b, a_zero_point=a_zero_point, b_zero_point=b_zero_point)
     )
@@ -135,7 +141,7 @@ def qlinear_conv(
     attributes: ConvAttributes = _DEFAULT,
     precision: Precision = "float32",
 ) -> Array:
-    """ONNX QLinearConv. Weights per tensor or per output channel; int32 bias of scale sx * sw.
+    """Compute ONNX QLinearConv: weights per tensor or output channel, int32 bias of scale sx * sw.
 
     An accumulator beyond int32 is an error here; with `conv_accumulator`, `wrap_int32` and
     `requantize` one sees what a runtime would make of it.
@@ -167,11 +173,11 @@ def qlinear_matmul(
     *,
     precision: Precision = "float32",
 ) -> Array:
-    """ONNX QLinearMatMul.
+    """Compute ONNX QLinearMatMul.
 
-    One scale each, or one per row of a (axis -2) and per column of b (axis -1). Scales that also
-    differ between matrices of a stack ([..., M, 1], [..., 1, N]) are block scales whose one block
-    covers the contracted axis.
+    Scales are one each, or one per row of a (axis -2) and per column of b (axis -1). Scales that
+    also differ between matrices of a stack ([..., M, 1], [..., 1, N]) are block scales whose one
+    block covers the contracted axis.
     """
     _need_per_tensor(y_params, "output")
     a, b = np.asarray(a), np.asarray(b)
@@ -179,6 +185,7 @@ def qlinear_matmul(
     b_scale, b_zero_point = _line_params(b_params, b, along=-2)
     accumulator = matmul_accumulator(a, b, a_zero_point=a_zero_point, b_zero_point=b_zero_point)
     if b.ndim == 1 and a_scale.ndim:
+        # matmul leaves out the column axis of a vector, and the scales must do as the product.
         a_scale = a_scale[..., 0]
     return _requantized(accumulator, a_scale, b_scale, y_params, precision)
 
@@ -196,7 +203,7 @@ def qgemm(
     trans_b: bool = False,
     precision: Precision = "float32",
 ) -> Array:
-    """onnxruntime's QGemm: y = alpha * (A @ B + C), bias C int32 of scale sa * sb.
+    """Compute onnxruntime's QGemm: y = alpha * (A @ B + C), bias C int32 of scale sa * sb.
 
     b has one scale, or one per column (the axis of length N, before `trans_b`). Without `y_params`
     the result is float32.
@@ -228,9 +235,9 @@ def qlinear_add(
     *,
     precision: Precision = "float32",
 ) -> Array:
-    """onnxruntime's QLinearAdd, with NumPy's broadcasting.
+    """Compute onnxruntime's QLinearAdd, with NumPy's broadcasting.
 
-    float32 is the arithmetic of DequantizeLinear, Add, QuantizeLinear in float32. exact rounds
+    "float32" is the arithmetic of DequantizeLinear, Add, QuantizeLinear in float32. "exact" rounds
     ((a - za) * sa + (b - zb) * sb) / sy once, half to even.
     """
     for params, what in ((a_params, "input a"), (b_params, "input b"), (y_params, "output")):
@@ -243,11 +250,12 @@ def qlinear_add(
     return saturate(steps, int(y_params.zero_point), y_params.dtype)
 
 
-def _centred(matrix: Array, zero_point: Int64Array) -> Int64Array:
+def _centre(matrix: Array, zero_point: Int64Array) -> Int64Array:
+    """Subtract zero-points; raise if they do not broadcast to just the matrix's shape."""
     try:
         centred = matrix.astype(np.int64) - zero_point
     except ValueError:
-        centred = zero_point
+        centred = zero_point  # not the matrix's shape, so that it is refused below
     if centred.shape != matrix.shape:
         raise BadModelError(
             f"Zero-points of shape {list(zero_point.shape)} do not fit a matrix of shape "
@@ -257,7 +265,9 @@ def _centred(matrix: Array, zero_point: Int64Array) -> Int64Array:
 
 
 def _exact_dtype(centred: Array, absolute_weight_sum: int) -> Any:
-    """The fastest type in which every partial sum is an exact integer, in any order."""
+    """Choose the fastest type in which every partial sum is an exact integer, in any order."""
+    # float32 counts to 2**24, float64 to 2**53. NumPy multiplies float matrices with BLAS, which
+    # is much faster than its loops for int64.
     bound = int(np.abs(centred).max(initial=0)) * int(absolute_weight_sum)
     if bound < 2**24:
         return np.float32
@@ -294,7 +304,10 @@ def _need_per_tensor(params: QuantParams, what: str) -> None:
 
 
 def _line_params(params: QuantParams, matrix: Array, *, along: int) -> tuple[Array, Array]:
-    """Scale and zero-point, constant along the contracted axis, shaped to broadcast."""
+    """Give scale and zero-point shaped to broadcast; refuse those that change along the sum.
+
+    `along` is the contracted axis, from the end.
+    """
     if params.scale.size == 1:
         return params.scale.reshape(()), params.zero_point.reshape(())
     if matrix.ndim == 1:

@@ -1,4 +1,4 @@
-"""What a scale and a zero-point are, and which ones are refused."""
+"""Scales, zero-points and the types they quantize to: what each means, and which are refused."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from quantscope.errors import BadConfigError
 
 Array = NDArray[Any]
+"""An array of any type, those of ml_dtypes included."""
 
 _INTEGERS: dict[str, Any] = {
     "uint8": np.uint8,
@@ -41,11 +42,12 @@ _SCALE_TYPES = tuple(
 _ZERO_POINT_IS_ZERO = {"int32", *_FLOATS}
 
 DTYPE_NAMES: tuple[str, ...] = (*_INTEGERS, *_FLOATS)
+"""The names of all types that a tensor can be quantized to."""
 _NAME_OF = {np.dtype(t): name for name, t in (_INTEGERS | _FLOATS).items()}
 
 
 def storage_dtype(dtype: str) -> np.dtype[Any]:
-    """The NumPy (or ml_dtypes) type whose arrays hold quantized values of this type."""
+    """Give the NumPy (or ml_dtypes) type whose arrays hold quantized values of this type."""
     found = _INTEGERS.get(dtype, _FLOATS.get(dtype))
     if found is None:
         raise BadConfigError(
@@ -56,7 +58,7 @@ def storage_dtype(dtype: str) -> np.dtype[Any]:
 
 
 def dtype_name(dtype: Any) -> str:
-    """The name used here for a NumPy or ml_dtypes type; an error when it is no quantized type."""
+    """Give the name used here for a NumPy or ml_dtypes type; raise if it is no quantized type."""
     name = _NAME_OF.get(np.dtype(dtype))
     if name is None:
         raise BadConfigError(f"{np.dtype(dtype)} is not one of {', '.join(DTYPE_NAMES)}.")
@@ -68,14 +70,17 @@ def is_integer_type(dtype: str) -> bool:
 
 
 def bits_of(dtype: str) -> int:
-    """Bits a stored value takes."""
+    """Count the bits that a stored value takes."""
     storage_dtype(dtype)
     digits = dtype.removeprefix("u").removeprefix("int").removeprefix("float")
     return int(digits.partition("e")[0])
 
 
 def limits(dtype: str) -> tuple[int, int]:
-    """Smallest and largest value of the type; of float types the finite ones, all whole numbers."""
+    """Give the smallest and largest value of the type; for float types the finite ones.
+
+    Those are whole numbers too.
+    """
     bits = bits_of(dtype)
     if dtype in _FLOATS:
         largest = _FLOAT_EXTREMES[dtype][0]
@@ -87,7 +92,7 @@ def limits(dtype: str) -> tuple[int, int]:
 
 @dataclass(frozen=True, eq=False)
 class QuantParams:
-    """Scale and zero-point of a tensor.
+    """The scale and zero-point of a tensor, and the type that it is quantized to.
 
     The scale is 0-d (per tensor), 1-d along `axis` (per channel), or, with a `block_size`, of the
     tensor's rank, each value serving `block_size` neighbours along `axis`. It keeps its type among
@@ -111,8 +116,8 @@ class QuantParams:
         axis: int | None = None,
         block_size: int = 0,
     ) -> None:
-        checked_scale = _checked_scale(scale, axis, block_size)
-        checked_zero_point = _checked_zero_point(zero_point, checked_scale, dtype)
+        checked_scale = _check_scale(scale, axis, block_size)
+        checked_zero_point = _check_zero_point(zero_point, checked_scale, dtype)
         for array in (checked_scale, checked_zero_point):
             array.setflags(write=False)
         object.__setattr__(self, "scale", checked_scale)
@@ -154,23 +159,24 @@ class QuantParams:
 
     @property
     def step(self) -> NDArray[np.float64]:
-        """Distance of neighbouring real values; of float types the smallest one, next to zero."""
+        """The distance of neighbouring real values; in float types the smallest, next to zero."""
         finest = 1.0 if self.is_integer else _FLOAT_EXTREMES[self.dtype][1]
         return np.asarray(np.abs(self.scale.astype(np.float64)) * finest)
 
     @property
     def representable_range(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Smallest and largest real value, of the scale's shape; exact, not rounded to float32."""
+        """The smallest and largest real value, in the scale's shape; not rounded to float32."""
         scale = self.scale.astype(np.float64)
+        # A negative scale turns the ends round.
         ends = (self.qmin - self.zero_point) * scale, (self.qmax - self.zero_point) * scale
         return np.asarray(np.minimum(*ends)), np.asarray(np.maximum(*ends))
 
     def expanded_to(self, shape: tuple[int, ...]) -> tuple[Array, NDArray[np.int64]]:
-        """Scale and zero-point, shaped so that they broadcast against a tensor of this shape."""
+        """Shape scale and zero-point so that they broadcast against a tensor of this shape."""
         return self.expand(self.scale, shape), self.expand(self.zero_point, shape)
 
     def expand(self, values: Array, shape: tuple[int, ...]) -> Array:
-        """Any values of the scale's shape, made to broadcast against a tensor of `shape`."""
+        """Shape values, one per scale, so that they broadcast against a tensor of `shape`."""
         if values.size == 1:
             return values.reshape(())
         axis = self.axis
@@ -192,11 +198,13 @@ class QuantParams:
                 f"{list(shape)} in blocks of {self.block_size} along axis {axis}; "
                 f"give them shape {list(needed)}."
             )
+        # The last block may be cut short by the tensor's end.
         repeated = np.repeat(values, self.block_size, axis=axis)
         return np.asarray(repeated.take(np.arange(shape[axis]), axis=axis))
 
 
-def _checked_scale(scale: ArrayLike, axis: int | None, block_size: int) -> Array:
+def _check_scale(scale: ArrayLike, axis: int | None, block_size: int) -> Array:
+    """Give a copy of the scale that `QuantParams` may keep; raise one line if it cannot be one."""
     given = np.asarray(scale)
     if given.dtype.kind not in "fiu" and given.dtype not in _SCALE_TYPES:
         raise BadConfigError(f"A scale of type {given.dtype} is not a number; give a float32.")
@@ -234,9 +242,8 @@ def _checked_scale(scale: ArrayLike, axis: int | None, block_size: int) -> Array
     return array
 
 
-def _checked_zero_point(
-    zero_point: ArrayLike | None, scale: Array, dtype: str
-) -> NDArray[np.int64]:
+def _check_zero_point(zero_point: ArrayLike | None, scale: Array, dtype: str) -> NDArray[np.int64]:
+    """Give a copy of the zero-point in the scale's shape; raise one line if it does not fit."""
     qmin, qmax = limits(dtype)
     if zero_point is None:
         return np.zeros(scale.shape, np.int64)
@@ -259,4 +266,4 @@ def _checked_zero_point(
         found = int(array[outside][0])
         allowed = f"one from {qmin} to {qmax}" if qmin < qmax else "0, its only one"
         raise BadConfigError(f"Zero-point {found} does not fit {dtype}; give {allowed}.")
-    return np.array(array)
+    return np.array(array)  # a copy: it is made read-only, and the caller's array must not be

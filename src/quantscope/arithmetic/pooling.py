@@ -1,4 +1,4 @@
-"""Average pools of integers: a sum, a count, one requantization."""
+"""This module pools integers by averaging: a sum, a count, one requantization."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ def pool_accumulator(
     count_include_pad: bool = False,
     attributes: ConvAttributes = _DEFAULT,
 ) -> tuple[Int64Array, Int64Array]:
-    """Sums of x - zx [N, C, *output] and how many values each is divided by [*output].
+    """Give the sums of x - zx [N, C, *output] and how many values each is divided by [*output].
 
     Padding counts as real zero. With `count_include_pad` every window counts its whole kernel, as
     onnxruntime's QLinearAveragePool does, also where `ceil_mode` lets it reach past the padding.
@@ -53,7 +53,7 @@ def qlinear_average_pool(
     attributes: ConvAttributes = _DEFAULT,
     precision: Precision = "float32",
 ) -> Array:
-    """onnxruntime's QLinearAveragePool, as integers; the runtime averages float32 values.
+    """Compute onnxruntime's QLinearAveragePool on integers; the runtime averages float32 values.
 
     The multiplier of each window is sx / (sy * count).
     """
@@ -64,7 +64,7 @@ def qlinear_average_pool(
         count_include_pad=count_include_pad,
         attributes=attributes,
     )
-    return _averaged(sums, counts, x_params, y_params, precision)
+    return _average(sums, counts, x_params, y_params, precision)
 
 
 def qlinear_global_average_pool(
@@ -74,16 +74,16 @@ def qlinear_global_average_pool(
     *,
     precision: Precision = "float32",
 ) -> Array:
-    """onnxruntime's QLinearGlobalAveragePool of [N, C, *spatial]; spatial axes become 1 long."""
+    """Compute onnxruntime's QLinearGlobalAveragePool of [N, C, *spatial]; spatial axes become 1."""
     x = np.asarray(x)
     spatial = tuple(range(2, x.ndim))
     centred = x.astype(np.int64) - int(x_params.zero_point)
     sums = centred.sum(axis=spatial, keepdims=True)
     counts = np.full((1,) * len(spatial), int(np.prod(x.shape[2:])), np.int64)
-    return _averaged(sums, counts, x_params, y_params, precision)
+    return _average(sums, counts, x_params, y_params, precision)
 
 
-def _averaged(
+def _average(
     sums: Int64Array,
     counts: NDArray[np.int64],
     x_params: QuantParams,

@@ -1,4 +1,4 @@
-"""From accumulators to quantized integers: the multiplier, the rounding, the clamp."""
+"""This module turns accumulators into quantized integers: the multiplier, rounding and clamp."""
 
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
@@ -10,18 +10,19 @@ from quantscope.arithmetic.params import Array, limits, storage_dtype
 from quantscope.errors import BadConfigError
 
 Precision: TypeAlias = Literal["float32", "float64", "exact"]
+"""The arithmetic of a requantization: as runtimes do it, in float64, or without any rounding."""
 Int64Array: TypeAlias = NDArray[np.int64]
 
 _INT32 = np.iinfo(np.int32)
 
 
 def int32_overflow_count(accumulator: Int64Array) -> int:
-    """How many values a 32-bit accumulator could not hold."""
+    """Count the values that a 32-bit accumulator could not hold."""
     return int(np.count_nonzero((accumulator < _INT32.min) | (accumulator > _INT32.max)))
 
 
 def wrap_int32(accumulator: Int64Array) -> NDArray[np.int32]:
-    """What 32-bit hardware is left with: the low 32 bits."""
+    """Keep the low 32 bits, which is what 32-bit hardware is left with."""
     return np.asarray(accumulator.astype(np.uint32).view(np.int32))
 
 
@@ -32,10 +33,10 @@ def requantization_multiplier(
     *,
     precision: Precision = "float32",
 ) -> Array:
-    """sx * sw / sy, from which `requantize` takes its precision.
+    """Compute sx * sw / sy, in the type from which `requantize` takes its precision.
 
-    float32: each operation rounded to float32, left to right, as in onnxruntime and in onnx's
-    reference. float64: the float32 scales computed in float64. exact: an array of `Fraction`.
+    "float32" rounds each operation to float32, left to right, as onnxruntime and onnx's reference
+    do. "float64" computes with the float32 scales in float64. "exact" gives `Fraction`s.
     """
     scales = [np.asarray(s) for s in (x_scale, w_scale, y_scale)]
     if precision == "exact":
@@ -53,7 +54,7 @@ def requantize(
     *,
     channel_axis: int = 1,
 ) -> Array:
-    """Integers of `dtype` from accumulators, in the multiplier's own precision.
+    """Turn accumulators into integers of `dtype`, in the multiplier's own precision.
 
     A float32 multiplier also rounds accumulators beyond 2**24 to float32 before the product, as
     runtimes do; a float64 one (or a Python float) does not; `Fraction`s are exact. A 1-d
@@ -73,9 +74,10 @@ def requantize(
 
 
 def saturate(steps: Array, zero_point: int, dtype: str) -> Array:
-    """Whole steps from the zero-point, clamped to the type. NaN (0 * inf) is not expected here."""
+    """Add the zero-point to whole steps and clamp to the type. NaN (0 * inf) is not expected."""
     qmin, qmax = limits(dtype)
     integers = np.clip(steps.astype(np.float64) + zero_point, qmin, qmax)
+    # ml_dtypes' small types have no cast from float64 that is sure to be exact.
     return np.asarray(integers.astype(np.int32).astype(storage_dtype(dtype)))
 
 
@@ -88,7 +90,7 @@ def add_steps(
     *,
     precision: Precision,
 ) -> NDArray[np.float64]:
-    """(left * sl + right * sr) / so in whole steps, half to even; scales are numbers."""
+    """Round (left * sl + right * sr) / so to whole steps, half to even; scales are numbers."""
     working: Precision = "float64" if precision == "exact" else precision
     sl, sr, so = (_as_floats(s, working) for s in (left_scale, right_scale, out_scale))
     close = (left.astype(sl.dtype) * sl + right.astype(sl.dtype) * sr) / so
@@ -104,10 +106,10 @@ def add_steps(
 
 
 def fixed_point_multiplier(real: float) -> tuple[int, int]:
-    """(mantissa, shift) with real ~ mantissa * 2**(shift - 31), mantissa in [2**30, 2**31).
+    """Split into (mantissa, shift): real ~ mantissa * 2**(shift - 31), mantissa in [2**30, 2**31).
 
-    The convention of gemmlowp and TFLite: a positive shift is to the left. The mantissa is rounded
-    half away from zero; 0 gives (0, 0).
+    It is the convention of gemmlowp and TFLite: a positive shift is to the left. The mantissa is
+    rounded half away from zero; 0 gives (0, 0).
     """
     if not np.isfinite(real) or real < 0:
         raise BadConfigError(f"Multiplier {real:g} is not a positive number.")
@@ -115,7 +117,7 @@ def fixed_point_multiplier(real: float) -> tuple[int, int]:
         return 0, 0
     fraction, shift = np.frexp(np.float64(real))
     mantissa = int(np.floor(float(fraction) * 2**31 + 0.5))
-    if mantissa == 2**31:
+    if mantissa == 2**31:  # rounding reached the next power of two
         mantissa, shift = 2**30, shift + 1
     return mantissa, int(shift)
 
@@ -123,9 +125,9 @@ def fixed_point_multiplier(real: float) -> tuple[int, int]:
 def multiply_by_quantized_multiplier(
     accumulator: ArrayLike, mantissa: int, shift: int
 ) -> Int64Array:
-    """accumulator * mantissa * 2**(shift - 31) in integers, as gemmlowp and TFLite round it.
+    """Compute accumulator * mantissa * 2**(shift - 31) in integers, as gemmlowp and TFLite do.
 
-    Two roundings: the high half of the doubled product, ties upwards, then the right shift, ties
+    It rounds twice: the high half of the doubled product, ties upwards, then the right shift, ties
     away from zero. So it may differ by one from `requantize`, which rounds once, half to even.
     """
     values = np.asarray(accumulator).astype(np.int64) << max(shift, 0)
@@ -143,7 +145,10 @@ def multiply_by_quantized_multiplier(
 
 
 def per_channel(values: ArrayLike, ndim: int, *, axis: int) -> Array:
-    """A number, or one value per entry of `axis`, shaped to broadcast against `ndim` axes."""
+    """Shape a number, or one value per entry of `axis`, to broadcast against `ndim` axes.
+
+    Integers become int64, so that adding or subtracting them cannot wrap.
+    """
     array = np.asarray(values)
     if array.dtype.kind in "iub":
         array = array.astype(np.int64)
@@ -164,12 +169,14 @@ def _as_floats(scale: Array, precision: Precision) -> Array:
 
 
 def _near_tie(steps: Array) -> NDArray[np.bool_]:
-    """Where float64 may round the wrong way: near a tie, and not so large that it saturates."""
+    """Mark where float64 may round the wrong way: near a tie, and not so large as to saturate."""
+    # Below 2**33 float64 is off by about 2**-19 of a step; beyond it every type saturates.
     off_tie = np.abs(np.abs(steps - np.floor(steps)) - 0.5)
     return np.asarray((off_tie < 1e-4) & (np.abs(steps) < 2**33))
 
 
 def _exact_steps(accumulator: Int64Array, multiplier: Array) -> NDArray[np.float64]:
+    """Round the products with an array of `Fraction`s, exactly, half to even."""
     # float64 is sure wherever it is not near a tie; only those few need big integers.
     close = accumulator.astype(np.float64) * multiplier.astype(np.float64)
     steps = np.asarray(np.rint(close))

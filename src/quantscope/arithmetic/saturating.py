@@ -1,4 +1,4 @@
-"""onnxruntime's AVX2 kernels for 8-bit products on CPUs without VNNI, bit for bit.
+"""This module follows onnxruntime's AVX2 kernels for 8-bit products without VNNI, bit for bit.
 
 vpmaddubsw multiplies uint8 activations with int8 weights and adds the products of two neighbours in
 16 bits, saturating; the pair sums are then widened and added exactly. Neighbours are K positions
@@ -37,14 +37,17 @@ _DEFAULT = ConvAttributes()
 
 
 class Saturation(NamedTuple):
-    """What 16-bit saturation does to each accumulator; both arrays have the accumulator's shape."""
+    """The effect of 16-bit saturation; both arrays have the accumulator's shape.
+
+    `change` is added to the exact accumulator; `saturated_pairs` counts the pair sums cut off.
+    """
 
     change: Int64Array
     saturated_pairs: NDArray[np.int32]
 
 
 def conv_saturates(x: Array, w: Array, group: int = 1) -> bool:
-    """Whether QLinearConv of these types, with weights [M, C/group, ...], can saturate."""
+    """Tell whether QLinearConv of these types, with weights [M, C/group, ...], can saturate."""
     depthwise = w.shape[1] == 1 and w.shape[0] == group
     return _is_u8s8(x, w) and not depthwise
 
@@ -56,7 +59,7 @@ def conv_saturation(
     x_zero_point: int = 0,
     attributes: ConvAttributes = _DEFAULT,
 ) -> Saturation:
-    """Change and number of saturated pairs per output [N, M, *output]; zeros where exact."""
+    """Find change and number of saturated pairs per output [N, M, *output]; zeros where exact."""
     x, w = np.asarray(x), np.asarray(w)
     check_conv_shapes(x, w, attributes)
     group = attributes.group
@@ -81,7 +84,7 @@ def conv_saturation(
 
 
 def matmul_saturation(a: ArrayLike, b: ArrayLike) -> Saturation:
-    """Change and number of saturated pairs per value of a @ b; zeros where exact."""
+    """Find change and number of saturated pairs per value of a @ b; zeros where exact."""
     a, b = np.asarray(a), np.asarray(b)
     if min(a.ndim, b.ndim) < 1 or a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
         raise BadModelError(
@@ -98,6 +101,7 @@ def matmul_saturation(a: ArrayLike, b: ArrayLike) -> Saturation:
         for at in np.ndindex(*stack):
             change, count = _pair_saturation(lefts[at], rights[at].T)
             found.change[at], found.saturated_pairs[at] = change.T, count.T
+    # numpy.matmul leaves out the axis that a vector was given above.
     kept = shape if a.ndim > 1 else (*shape[:-2], shape[-1])
     kept = kept if b.ndim > 1 else kept[:-1]
     return Saturation(found.change.reshape(kept), found.saturated_pairs.reshape(kept))
@@ -112,7 +116,7 @@ def saturating_conv_accumulator(
     bias: ArrayLike | None = None,
     attributes: ConvAttributes = _DEFAULT,
 ) -> Int64Array:
-    """`conv_accumulator` as the AVX2 kernel leaves it; x and w keep their 8-bit types."""
+    """Compute `conv_accumulator` as the AVX2 kernel leaves it; x and w keep their 8-bit types."""
     change = conv_saturation(x, w, x_zero_point=x_zero_point, attributes=attributes).change
     exact = conv_accumulator(
         x,
@@ -128,14 +132,14 @@ def saturating_conv_accumulator(
 def saturating_matmul_accumulator(
     a: ArrayLike, b: ArrayLike, *, a_zero_point: ArrayLike = 0, b_zero_point: ArrayLike = 0
 ) -> Int64Array:
-    """`matmul_accumulator` as the AVX2 kernel leaves it; a and b keep their 8-bit types."""
+    """Compute `matmul_accumulator` as the AVX2 kernel leaves it; a and b keep their 8-bit types."""
     change = matmul_saturation(a, b).change
     exact = matmul_accumulator(a, b, a_zero_point=a_zero_point, b_zero_point=b_zero_point)
     return np.asarray(exact + change)
 
 
 def count_saturations(saturation: Saturation) -> int:
-    """How many pair sums saturated in all."""
+    """Count the pair sums that saturated in all."""
     return int(saturation.saturated_pairs.sum(dtype=np.int64))
 
 
@@ -146,10 +150,10 @@ def avx2_qlinear_add(
     b_params: QuantParams,
     y_params: QuantParams,
 ) -> Array:
-    """onnxruntime's AVX2 QLinearAdd of two tensors of one shape (not of a tensor and a number).
+    """Compute onnxruntime's AVX2 QLinearAdd of two tensors of one shape (no tensor and number).
 
-    float32 with fused multiply-adds, a * ra + (b * rb + c). The output zero-point is in c before
-    the rounding, so ties go to even *integers*: one step from `qlinear_add` when it is odd.
+    It is float32 with fused multiply-adds, a * ra + (b * rb + c). The output zero-point is in c
+    before the rounding, so ties go to even *integers*: one step from `qlinear_add` when it is odd.
     """
     for params in (a_params, b_params, y_params):
         if not params.is_per_tensor:
@@ -175,7 +179,10 @@ def _is_u8s8(x: Array, w: Array) -> bool:
 
 
 def _pair_saturation(rows: Array, kernels: Array) -> tuple[Int64Array, NDArray[np.int32]]:
-    """Change and count [filters, rows] for uint8 rows [rows, K] and int8 kernels [filters, K]."""
+    """Find change and count [filters, rows] of uint8 rows [rows, K] and int8 kernels [filters, K].
+
+    Pairs that no input can saturate are passed over, which is nearly all of them.
+    """
     change = np.zeros((kernels.shape[0], rows.shape[0]), np.int64)
     count = np.zeros(change.shape, np.int32)
     columns = np.ascontiguousarray(rows.T).astype(np.int32)

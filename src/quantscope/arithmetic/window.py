@@ -1,4 +1,4 @@
-"""Where a convolution's or a pool's window lies: padding, strides, dilations, groups, patches."""
+"""This module places a convolution's or a pool's window: padding, strides, dilations, patches."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,6 +43,10 @@ class Window:
 def resolve_window(
     spatial: Sequence[int], kernel: Sequence[int], attributes: ConvAttributes
 ) -> Window:
+    """Work out what ONNX's defaults and `auto_pad` mean here; raise if the kernel does not fit.
+
+    With `ceil_mode` the padding at the end may become more than was asked for.
+    """
     rank = len(spatial)
     if len(kernel) != rank:
         raise BadModelError(f"A kernel of rank {len(kernel)} does not fit an input of rank {rank}.")
@@ -86,7 +90,10 @@ def resolve_window(
 
 
 def windows(x: Array, window: Window, *, pad_value: int) -> Array:
-    """A read-only view [N, C, *output, *kernel] of what each window sees; x is copied to pad it."""
+    """Give a read-only view [N, C, *output, *kernel] of what each window sees.
+
+    Only padding copies x.
+    """
     pads = [(0, 0), (0, 0), *zip(window.pads_begin, window.pads_end, strict=True)]
     if any(p != (0, 0) for p in pads):
         x = np.pad(x, pads, constant_values=pad_value)
@@ -102,7 +109,7 @@ def windows(x: Array, window: Window, *, pad_value: int) -> Array:
 
 
 def patches(x: Array, window: Window, *, pad_value: int) -> Array:
-    """[N * positions, kernel positions, C]: row by row what the filters are multiplied with.
+    """Lay out, row by row, what filters are multiplied with: [N * positions, kernel positions, C].
 
     Kernel positions, then channels, is also the order in which onnxruntime's kernels read.
     """
@@ -116,14 +123,17 @@ def patches(x: Array, window: Window, *, pad_value: int) -> Array:
 
 
 def image_slices(x: Array, window: Window) -> list[slice]:
-    """Slices of the batch whose patches stay small enough for the caches."""
+    """Slice the batch so that the patches of a slice stay small enough for the caches."""
     per_image = x.shape[1] * int(np.prod(window.kernel)) * int(np.prod(window.output))
     images = max(2**21 // max(per_image, 1), 1)
     return [slice(start, start + images) for start in range(0, len(x), images)]
 
 
 def filters(w: Array, group: int) -> Array:
-    """[group, filters of a group, K] of an ONNX weight [M, C/group, *kernel], K as in `patches`."""
+    """Lay an ONNX weight [M, C/group, *kernel] out as [group, filters of a group, K].
+
+    K runs as in `patches`.
+    """
     return np.moveaxis(w, 1, -1).reshape(group, w.shape[0] // group, -1)
 
 

@@ -1,4 +1,13 @@
-"""Models made from models; nothing here executes one, and none is changed in place."""
+"""This room makes models from models; it executes none, and changes none in place.
+
+- `edits.py` has the changes as values, `edits_json.py`, `parse.py` and `describe.py` their forms.
+- `editor.py` goes from edits to a model: `plan.py` says what each tensor shall be, `outcome.py`
+  finds parameters and integers, `subject.py` writes them, with one implementation a framework.
+- `recipe.py` keeps a list of edits as a file that replays.
+
+A new edit is a dataclass in `edits.py`, a name in `edits_json.py`, and a case in `plan.py` and
+`describe.py`.
+"""
 
 from quantscope.edit.applied import Applied, Change, EditWarning, Preview
 from quantscope.edit.describe import describe

@@ -1,4 +1,4 @@
-"""What edits made of a model, and how it becomes a file."""
+"""An edited model: what the edits changed in it, and how it becomes a file."""
 
 import hashlib
 import json
@@ -26,9 +26,9 @@ ChangeKind = Literal["edit", "shared", "bias follows"]
 class Change:
     """A tensor that is not what it was.
 
-    `kind` "edit": an edit names it; "shared": it has its parameters or its numbers in common with
-    one; "bias follows": its input or weights moved. `before` and `after` are None
-    where it is not quantized.
+    `kind` is "edit" if an edit names it, "shared" if it has its parameters or its numbers in common
+    with one that an edit names, "bias follows" if its input or weights moved. `before` and `after`
+    are None where it is not quantized.
     """
 
     tensor: str
@@ -60,7 +60,8 @@ class Preview:
 class Applied:
     """An edited model, and what the edits did. `notes` are plain lines.
 
-    `lifted`: the file is QOperator and was stated as QDQ first.
+    `lifted` says that the file is QOperator and was stated as QDQ first. `sources` are the files
+    that the model comes from, which are never written over.
     """
 
     written: Written = field(repr=False, compare=False)
@@ -74,11 +75,11 @@ class Applied:
 
     @property
     def proto(self) -> onnx.ModelProto:
-        """An ONNX model as QDQ: the caller's to keep, not to change."""
+        """The ONNX model as QDQ: the caller's to keep, not to change."""
         return self.written.proto
 
     def to_bytes(self) -> bytes:
-        """The file's bytes: the same for the same model, edits and versions."""
+        """Give the file's bytes, which are the same for the same model, edits and versions."""
         return self.written.to_bytes()
 
     @cached_property
@@ -104,7 +105,10 @@ def state_edits(
     lifted: bool,
     float_digest: str | None,
 ) -> str:
-    """Say what a model was made from; what its file `said` of that before is kept in it."""
+    """Give, as JSON, what a model was made from; what its file `said` of that before is kept.
+
+    An earlier list of edits stays under `earlier`, and text that is no JSON under `unreadable`.
+    """
     before = "{}" if said is None else said
     known = recorded_facts({PROVENANCE_KEY: before})
     facts: dict[str, Any] = {"unreadable": before} if known is None else dict(known)
@@ -123,6 +127,7 @@ def state_edits(
     return json.dumps(facts, sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
+# Looking a version up reads the package's metadata from disk, and every list of edits asks.
 @cache
 def _versions() -> dict[str, str]:
     return {"quantscope": __version__} | {name: version(name) for name in ("onnx", "numpy")}

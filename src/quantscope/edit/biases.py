@@ -1,4 +1,7 @@
-"""Biases count in steps of input scale times weight scale, whatever an edit makes of the two."""
+"""This module lets biases follow: they count in steps of input scale times weight scale.
+
+Integer kernels take that product for granted, so it must hold whatever an edit makes of the two.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,7 +24,10 @@ _LARGEST = 2**31 - 1
 
 @dataclass(frozen=True)
 class BiasOutcome:
-    """What a layer's bias becomes: integers with their scale, or real values."""
+    """The new bias of a layer: integers with their scale, or real values where it is switched off.
+
+    What it does not have is None.
+    """
 
     site: BiasSite
     scale: Array | None
@@ -35,7 +41,7 @@ def bias_outcomes(
     floats: FloatValues,
     note: Callable[[str], None],
 ) -> Iterator[BiasOutcome]:
-    """For every bias that an edit reaches, one way or the other.
+    """Find the new bias of every layer whose bias an edit reaches, directly or by its scales.
 
     Where its input or weights are float, there is no rule that it could follow: it stays as stored.
     """
@@ -50,7 +56,7 @@ def bias_outcomes(
         scale, moved = _moved(site, wiring, plan)
         stored_scale, integers = stored(site, wiring)
         if moved.any():
-            integers = _derived(site, wiring, floats, plan, scale, moved)
+            integers = _derive(site, wiring, floats, plan, scale, moved)
         if edits:
             integers = with_edits(integers, "int32", edits, axis=0, note=note)
         if moved.any() or edits:
@@ -58,11 +64,12 @@ def bias_outcomes(
 
 
 def _moved(site: BiasSite, wiring: Wiring, plan: Plan) -> tuple[Array, Array]:
-    """The bias's scale, as the file would store it, and which of its channels are new."""
+    """Give the bias's scale, as the file would store it, and which of its channels are new."""
     kept, _ = stored(site, wiring)
     if plan.off & {site.x, site.w}:
         return kept, np.zeros(kept.shape, bool)
     before, after = product(site, wiring, Plan()), product(site, wiring, plan)
+    # What overflows or vanishes in a narrower type is refused in `_check`, with a line for people.
     with np.errstate(over="ignore", under="ignore"):
         scale = after.astype(kept.dtype)
     if scale.size < kept.size:
@@ -72,7 +79,7 @@ def _moved(site: BiasSite, wiring: Wiring, plan: Plan) -> tuple[Array, Array]:
 
 
 def product(site: BiasSite, wiring: Wiring, plan: Plan) -> Array:
-    """The scale that the bias must have, in float32 as onnxruntime's quantizer multiplies."""
+    """Compute the scale that the bias must have, in float32 as onnxruntime's quantizer does."""
     x, w = (plan.params_of(wiring.tensors[name]).scale for name in (site.x, site.w))
     with np.errstate(over="ignore", under="ignore"):
         found = np.float32(site.factor) * x.astype(np.float32) * w.astype(np.float32).reshape(-1)
@@ -80,7 +87,7 @@ def product(site: BiasSite, wiring: Wiring, plan: Plan) -> Array:
 
 
 def stored(site: BiasSite, wiring: Wiring) -> tuple[Array, Array]:
-    """Scale and integers as the unedited graph has them."""
+    """Read scale and integers as the unedited graph has them."""
     node = wiring.graph.node(site.dequantize)
     scale, integers = wiring.graph.array(node.input[1]), wiring.graph.array(node.input[0])
     assert scale is not None and integers is not None
@@ -88,7 +95,7 @@ def stored(site: BiasSite, wiring: Wiring) -> tuple[Array, Array]:
 
 
 def is_derived(site: BiasSite, wiring: Wiring) -> bool:
-    """Whether the file keeps the rule itself, but for rounding."""
+    """Tell whether the file itself keeps to input scale times weight scale, but for rounding."""
     scale, _ = stored(site, wiring)
     return bool(np.allclose(scale.reshape(-1), product(site, wiring, Plan()), rtol=1e-4, atol=0))
 
@@ -101,7 +108,7 @@ def _float_bias(site: BiasSite, wiring: Wiring, floats: FloatValues) -> Array:
     )
 
 
-def _derived(
+def _derive(
     site: BiasSite,
     wiring: Wiring,
     floats: FloatValues,
@@ -109,6 +116,7 @@ def _derived(
     scale: Array,
     moved: Array,
 ) -> Array:
+    """Round the float bias to its new scale; raise if that leaves int32."""
     real = _float_bias(site, wiring, floats).astype(np.float32)
     old_scale, old = stored(site, wiring)
     _check(site, wiring, plan, real, scale, old_scale)
@@ -121,6 +129,10 @@ def _derived(
 def _check(
     site: BiasSite, wiring: Wiring, plan: Plan, real: Array, scale: Array, old_scale: Array
 ) -> None:
+    """Raise if the bias would have no legal scale or leave int32; say which scale would do.
+
+    The line speaks of the input's scale if the plan moves that one, else of the weights'.
+    """
     tiny = float(ml_dtypes.finfo(scale.dtype).smallest_normal)  # type: ignore[no-untyped-call]
     values = real.ravel()
     wide = np.broadcast_to(scale.reshape(-1).astype(np.float32), values.shape)
@@ -134,6 +146,7 @@ def _check(
     name, other = (site.x, site.w) if by_input else (site.w, site.x)
     rest = np.float32(site.factor) * plan.params_of(wiring.tensors[other]).scale.astype(np.float32)
     rest = np.broadcast_to(rest.reshape(-1), values.shape)
+    # Of all channels that fail, the one that needs the largest scale is named.
     needed = np.maximum(np.abs(values) / _LARGEST, tiny) / rest.astype(np.float64)
     channel = int(np.argmax(np.where(bad, needed, -1)))
     if not np.isfinite(wide[channel]):
@@ -156,13 +169,13 @@ def _fits(real: Array, scale: Array) -> Array:
 
 
 def _steps(real: Array, scale: Array) -> Array:
-    """Divided in float64, as onnxruntime's quantizer does it for biases."""
+    """Round to whole steps, dividing in float64 as onnxruntime's quantizer does for biases."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.asarray(np.rint(real.astype(np.float64) / scale.astype(np.float64)))
 
 
 def _smallest(start: float, real: np.float32, rest: np.float32, tiny: float) -> float:
-    """The first float32 near `start` that, times `rest`, is a legal scale."""
+    """Find the first float32 near `start` that, times `rest`, is a legal scale."""
     legal = np.float32(start)
     for _ in range(4):  # rounding may make a little less than `start` legal too
         legal = np.nextafter(legal, np.float32(0))

@@ -1,4 +1,4 @@
-"""What edits did to the tensors of a model, whatever kind of file it is."""
+"""This module tells what edits did to the tensors of a model, whatever kind of file it is."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,6 +20,7 @@ NOTHING_CHANGED = "The edits leave the model as it is"
 
 
 def changes_of(plan: Plan, outcome: Outcome, wiring: Wiring) -> Iterator[Change]:
+    """List the tensors that are not what they were; a bias that several layers add comes once."""
     for each in outcome.tensors:
         tensor = each.tensor
         if each.params == tensor.params and not each.integers_changed:
@@ -54,7 +55,7 @@ def _bias_change(plan: Plan, bias: BiasOutcome, wiring: Wiring) -> Iterator[Chan
 
 
 def _bias_params(scale: NDArray[Any]) -> QuantParams | None:
-    """None for a scale that is too small to show."""
+    """Give the parameters of a bias; None for a scale that is too small to show."""
     try:
         return QuantParams(scale, None, "int32", axis=0 if scale.ndim else None)
     except BadConfigError:
@@ -62,6 +63,7 @@ def _bias_params(scale: NDArray[Any]) -> QuantParams | None:
 
 
 def warnings_of(outcome: Outcome, clips: Clips) -> Iterator[EditWarning]:
+    """Warn of quantizers that no longer do a ReLU's work, and of weights that lose symmetry."""
     for each in outcome.tensors:
         tensor, params = each.tensor, each.params
         if params is None:
@@ -79,7 +81,7 @@ def warnings_of(outcome: Outcome, clips: Clips) -> Iterator[EditWarning]:
 
 
 def clip_notes(plan: Plan, wiring: Wiring, clips: Clips) -> Iterator[str]:
-    """ReLUs that are put back where a quantizer is switched off."""
+    """Tell of each ReLU or Clip that is put back where a quantizer is switched off."""
     for name in (n for n in wiring.tensors if n in plan.off and n in clips):
         text = " and a ".join(clip.text for clip in clips[name])
         if all(clip.certain for clip in clips[name]):

@@ -1,4 +1,4 @@
-"""Which tensors an edit may touch; each refusal is one line that says why not."""
+"""This module decides which tensors an edit may touch; a refusal is one line that says why not."""
 
 import numpy as np
 
@@ -13,7 +13,8 @@ from quantscope.model.onnx import MOVES_INTEGERS
 _QDQ = ("QuantizeLinear", "DequantizeLinear", "Constant")
 
 
-def editable(wiring: Wiring, tensor: QuantTensor) -> QuantTensor:
+def check_editable(wiring: Wiring, tensor: QuantTensor) -> QuantTensor:
+    """Give the tensor back; raise if its parameters are not a QDQ pair's own to change."""
     graph = wiring.graph
     for name in tensor.integer_names:
         nodes = [graph.node(index) for index in graph.readers.get(name, ())]
@@ -41,7 +42,7 @@ def editable(wiring: Wiring, tensor: QuantTensor) -> QuantTensor:
 
 
 def _has_source(wiring: Wiring, name: str) -> bool:
-    """Whether its integers are made by a quantizer, stored as such, or the model's input."""
+    """Tell whether its integers are made by a quantizer, stored as such, or the model's input."""
     tensor, given = wiring.tensors[name], wiring.graph.inputs
     is_bias = name not in wiring.quantizers
     return (
@@ -53,6 +54,7 @@ def _has_source(wiring: Wiring, name: str) -> bool:
 
 
 def _reads_otherwise(graph: QdqGraph, index: int, tensor: QuantTensor) -> bool:
+    """Tell whether a DequantizeLinear has another scale or zero-point than the tensor."""
     _, scale, zero_point = (*graph.node(index).input, "")[:3]
     scales, zeros = graph.array(scale), graph.array(zero_point) if zero_point else None
     params = tensor.params
@@ -67,12 +69,14 @@ def _reads_otherwise(graph: QdqGraph, index: int, tensor: QuantTensor) -> bool:
 
 
 def check_can_be_off(wiring: Wiring, tensor: QuantTensor) -> None:
+    """Raise if the model gives or takes the tensor's integers, which would then not be there."""
     graph = wiring.graph
-    editable(wiring, tensor)
+    check_editable(wiring, tensor)
     if any(name in graph.outputs for name in tensor.integer_names):
         raise BadModelError(
             f"{tensor.name} cannot be switched off: the model gives its integers as an output"
         )
+    # Before IR version 4, initializers were listed among the inputs too.
     given = graph.inputs - graph.initializers.keys()
     if not given.isdisjoint(tensor.integer_names):
         raise BadModelError(
@@ -82,6 +86,7 @@ def check_can_be_off(wiring: Wiring, tensor: QuantTensor) -> None:
 
 
 def check_integer_edit(network: Network, tensor: QuantTensor, edit: IntegerEdit) -> None:
+    """Raise if the tensor stores no integers, or not this element, channel, value or bit."""
     if not tensor.has_data or tensor.shape is None:
         raise BadConfigError(
             f"{tensor.name} has no stored integers to set: it is computed when the model runs"

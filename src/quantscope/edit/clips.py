@@ -1,4 +1,4 @@
-"""ReLUs and Clips that a quantizer does the work of, as the float model has them."""
+"""This module finds the ReLUs and Clips that a quantizer does the work of, and puts them back."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,7 +18,10 @@ _CLIP_INPUTS_OPSET = 11  # from here on a Clip's ends are inputs
 
 @dataclass(frozen=True)
 class FoldedClip:
-    """`lo` and `hi` are -inf and inf where it does not clip. `certain`: the float model has it."""
+    """A ReLU or Clip that a quantizer replaced; the float model has it if it is `certain`.
+
+    `lo` and `hi` are -inf and inf where it does not clip.
+    """
 
     name: str
     op_type: str
@@ -34,7 +37,7 @@ class FoldedClip:
 def folded_clips(
     network: Network, pairing: Pairing | None, floats: Network | None, float_graph: QdqGraph | None
 ) -> dict[str, tuple[FoldedClip, ...]]:
-    """For each activation whose quantizer replaced some: what it replaced, in order.
+    """Find, for each activation whose quantizer replaced some, what it replaced, in order.
 
     Where no float model says it, a quantizer that clips the negatives of the layer before it is
     taken to have replaced a ReLU, or a ReLU6 if its range ends at 6.
@@ -55,6 +58,7 @@ def folded_clips(
 
 
 def _likely(tensor: QuantTensor) -> FoldedClip:
+    """Guess from the range alone what a quantizer that clips negatives replaced."""
     highest = float(tensor.params.representable_range[1].max())
     if abs(highest - 6) <= float(tensor.params.step.max()) / 2:
         return FoldedClip(f"{tensor.producer}.clip", "Clip", 0.0, 6.0, certain=False)
@@ -62,7 +66,7 @@ def _likely(tensor: QuantTensor) -> FoldedClip:
 
 
 def _path_back(floats: Network, value: str, start: str | None) -> Iterator[Layer]:
-    """The float layers from the one that makes `value` back to, without, the one named."""
+    """Give the float layers from the one that makes `value` back to, without, the one named."""
     made = {o.name: layer for layer in floats.layers for o in layer.outputs}
     layer = made.get(value)
     while layer is not None and layer.name != start:
@@ -86,7 +90,7 @@ def _clip(layer: Layer, graph: QdqGraph) -> FoldedClip:
 def warnings_for(
     tensor: QuantTensor, clips: tuple[FoldedClip, ...], params: QuantParams
 ) -> Iterator[str]:
-    """What these parameters let through that the file's own, doing the clips' work, do not."""
+    """Tell what these parameters let through that the file's own, doing the clips' work, do not."""
     low, high = (float(end) for end in _ends(params))
     base_low, base_high = (float(end) for end in _ends(tensor.params))
     for clip in clips:
@@ -94,6 +98,7 @@ def warnings_for(
         if low < min(clip.lo, base_low):
             what = "negative values" if clip.lo == 0 else f"values below {clip.lo:g}"
             yield f"{tensor.name} would let {what} through, down to {low:.4g}: {work}"
+        # Half a step, since a rounded zero-point moves the ends of a range by as much.
         if high > max(clip.hi, base_high) + float(params.step.max()) / 2:
             yield f"{tensor.name} would let values above {clip.hi:g} through: {work}"
 
@@ -112,7 +117,10 @@ def clip_node(
     opset: int,
     constant: Callable[[str, float], str],
 ) -> onnx.NodeProto:
-    """`constant` stores a number under a name like the one it is given, and says which."""
+    """Make the ONNX node of a clip.
+
+    `constant` stores a number under a name like the one it is given, and says which.
+    """
     if clip.op_type == "Relu":
         return helper.make_node("Relu", [source], [target], name=name)
     ends = {"min": clip.lo, "max": clip.hi}
@@ -122,6 +130,6 @@ def clip_node(
         node.attribute.extend(helper.make_attribute(key, end) for key, end in finite.items())
         return node
     inputs = [constant(f"{name}.{k}", end) if k in finite else "" for k, end in ends.items()]
-    while inputs and not inputs[-1]:
+    while inputs and not inputs[-1]:  # inputs that are left out at the end are not written
         inputs.pop()
     return helper.make_node("Clip", [source, *inputs], [target], name=name)

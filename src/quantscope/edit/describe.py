@@ -1,4 +1,4 @@
-"""An edit in one plain line."""
+"""This module puts an edit in one plain line."""
 
 from collections.abc import Sequence
 
@@ -20,6 +20,7 @@ _SHOWN = 3
 
 
 def describe(edit: Edit) -> str:  # noqa: PLR0911 -- one for each kind
+    """Say what an edit does, as in `scale of stem.out times 2`; long lists are cut short."""
     match edit:
         case SetScale(tensor, None, float() | int() as factor):
             return f"scale of {tensor} times {factor:g}"

@@ -1,4 +1,4 @@
-"""Edits applied to a quantized model, whatever kind of file it is. The file stays as it is."""
+"""The editor applies edits to a quantized model of any kind of file. The file stays as it is."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -40,7 +40,7 @@ class Editor:
 
     @property
     def suffix(self) -> str:
-        """Of the files that edited models become."""
+        """The suffix of the files that edited models become."""
         return self._subject.suffix
 
     @property
@@ -50,6 +50,7 @@ class Editor:
 
     @property
     def float_path(self) -> Path | None:
+        """The file of the float original; None if none is known."""
         return None if self.original is None else self.original.path
 
     @cached_property
@@ -60,11 +61,11 @@ class Editor:
 
     @cached_property
     def clips(self) -> Clips:
-        """By tensor: the ReLUs and Clips that its quantizer does the work of."""
+        """The ReLUs and Clips that quantizers do the work of, by the tensor's name."""
         return self._subject.clips(self.original, self.pairing)
 
     def apply(self, edits: Sequence[Edit]) -> Applied:
-        """Apply the edits in their order; raises one line for the first that cannot be."""
+        """Apply the edits in their order; raise one line for the first that cannot be."""
         edits = tuple(edits)
         plan, outcome = self._resolve(edits)
         written = self._subject.write(self._wiring, outcome, self.clips, self._provenance(edits))
@@ -104,6 +105,7 @@ class Editor:
         return Preview(changes=changes, warnings=warnings, notes=tuple(notes))
 
     def _provenance(self, edits: tuple[Edit, ...]) -> str | None:
+        """State what the model is made from; None where it is the file as it was."""
         if not edits and not self.lifted:
             return None
         return state_edits(
@@ -115,6 +117,7 @@ class Editor:
         )
 
     def _pair(self, *, must: bool) -> Pairing | None:
+        """Pair with the original; one that nobody asked for may fail to belong to the model."""
         if self.original is None:
             return None
         try:

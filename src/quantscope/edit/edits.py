@@ -8,7 +8,10 @@ EditedRole = Literal["weights", "activations"]
 
 @dataclass(frozen=True)
 class SetScale:
-    """One scale, one per channel, or a factor on what is there; exactly one of the two is given."""
+    """Sets one scale, one per channel, or a factor on what is there.
+
+    Exactly one of `scale` and `factor` is given.
+    """
 
     tensor: str
     scale: float | tuple[float, ...] | None = None
@@ -17,13 +20,15 @@ class SetScale:
 
 @dataclass(frozen=True)
 class SetZeroPoint:
+    """Sets one zero-point, or one per channel; the scale stays."""
+
     tensor: str
     zero_point: int | tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class SetRange:
-    """The real values that shall be representable; scale and zero-point follow."""
+    """Sets the real values that shall be representable; scale and zero-point follow."""
 
     tensor: str
     lo: float
@@ -32,7 +37,7 @@ class SetRange:
 
 @dataclass(frozen=True)
 class SetInteger:
-    """One stored integer of a weight or bias."""
+    """Sets one stored integer of a weight or bias."""
 
     tensor: str
     index: tuple[int, ...]
@@ -41,7 +46,7 @@ class SetInteger:
 
 @dataclass(frozen=True)
 class SetChannel:
-    """All integers of one output channel: one value for all, or as many as it has, in C order."""
+    """Sets all integers of one output channel: one value for all, or one for each, in C order."""
 
     tensor: str
     channel: int
@@ -50,7 +55,7 @@ class SetChannel:
 
 @dataclass(frozen=True)
 class FlipBit:
-    """One bit of one stored integer; bit 0 is the least significant."""
+    """Flips one bit of one stored integer; bit 0 is the least significant."""
 
     tensor: str
     index: tuple[int, ...]
@@ -59,7 +64,7 @@ class FlipBit:
 
 @dataclass(frozen=True)
 class Off:
-    """No quantization of one tensor, or of a layer: its weight, bias and output."""
+    """Switches off the quantization of one tensor, or of a layer's weight, bias and output."""
 
     target: str
 
@@ -73,13 +78,15 @@ class On:
 
 @dataclass(frozen=True)
 class OffRole:
-    """No quantization of any weight (and bias), or of any activation."""
+    """Switches off the quantization of all weights (and biases), or of all activations."""
 
     role: EditedRole
 
 
 @dataclass(frozen=True)
 class OnRole:
+    """Takes earlier `Off` and `OffRole` back, for all tensors of the role."""
+
     role: EditedRole
 
 

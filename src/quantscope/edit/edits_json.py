@@ -1,4 +1,4 @@
-"""Edits as plain values for JSON, and back, checked."""
+"""This module turns edits into plain values for JSON, and back, checked."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
 def edit_to_dict(edit: Edit) -> dict[str, Any]:
-    """`edit` is its kind; fields that are not set are left out."""
+    """Give an edit as plain values: its kind under `edit`, and the fields that are set."""
     found: dict[str, Any] = {"edit": _NAMES[type(edit)]}
     for field in dataclasses.fields(edit):
         value = getattr(edit, field.name)
@@ -45,6 +45,7 @@ def edit_to_dict(edit: Edit) -> dict[str, Any]:
 
 
 def edit_from_dict(given: Any) -> Edit:
+    """Make an edit of what a person's JSON holds; raise one line for what is missing or wrong."""
     if not isinstance(given, Mapping):
         raise BadConfigError(f"An edit is an object with a kind, not {_shown(given)}")
     kind = given.get("edit")
@@ -61,13 +62,13 @@ def edit_from_dict(given: Any) -> Edit:
             values[name] = _checked(str(kind), name, given[name])
         elif field.default is dataclasses.MISSING:
             raise BadConfigError(f"The edit '{kind}' needs {name!r}, which is missing")
-    if made is SetScale and len(values) != 2:
+    if made is SetScale and len(values) != 2:  # the tensor, and one of the two
         raise BadConfigError("The edit 'set scale' needs either 'scale' or 'factor'")
     return made(**values)
 
 
 def _checked(kind: str, name: str, value: Any) -> Any:
-    """A field's value in the type that the edit has; refused with what was found."""
+    """Give a field's value in the type that the edit has; refuse it with what was found."""
     wanted, good = _FIELDS[name]
     result = tuple(value) if isinstance(value, list) else value
     if not good(result) or (name == "values" and kind == "set scale"):
@@ -76,7 +77,7 @@ def _checked(kind: str, name: str, value: Any) -> Any:
 
 
 def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, int) and not isinstance(value, bool)  # True is an int in Python
 
 
 def _is_number(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The float weights and biases that integers are rounded from, read once."""
+"""This module finds the float weights and biases that integers are rounded from, and reads once."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -28,14 +28,20 @@ class FloatValues:
         self._unrounded: dict[str, int] = {}
 
     def of(self, tensor: QuantTensor) -> Array:
+        """Give the float values of a stored tensor, read-only."""
         return self.named(tensor.name, tensor.values, tensor.float_name)
 
     def named(
         self, name: str, dequantized: Callable[[], Array], float_name: str | None = None
     ) -> Array:
+        """Give the float values by name, read-only, in the type of the dequantized ones.
+
+        `float_name` is the float constant in the file itself, where it has one.
+        """
         if name not in self._known:
             found = self._look_up(name, float_name)
             quantized = dequantized()
+            # Values of another shape, or with NaN or infinity, cannot be rounded to these integers.
             if found is None or found.shape != quantized.shape or not np.isfinite(found).all():
                 self._dequantized.add(name)
                 found = quantized
@@ -45,14 +51,17 @@ class FloatValues:
         return self._known[name]
 
     def unrounded(self, tensor: QuantTensor) -> int:
-        """How many of its stored integers are not the float values rounded to the nearest."""
+        """Count the stored integers that are not the float values rounded to the nearest.
+
+        A quantizer that learns its rounding leaves such integers.
+        """
         if tensor.name not in self._unrounded:
             nearest = quantize(self.of(tensor), tensor.params)
             self._unrounded[tensor.name] = int(np.count_nonzero(nearest != tensor.integers()))
         return self._unrounded[tensor.name]
 
     def notes(self, names: Iterator[str]) -> Iterator[str]:
-        """One line about those of `names` whose float values are not known."""
+        """Say in one line which of `names` have no known float values; nothing if all have."""
         missing = sorted(self._dequantized.intersection(names))
         if not missing:
             return

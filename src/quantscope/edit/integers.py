@@ -1,4 +1,4 @@
-"""Stored integers: rounded anew where their parameters moved, then set one by one."""
+"""This module rounds stored integers anew where their parameters moved, then sets single ones."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,8 +15,11 @@ Array = NDArray[Any]
 IntegerEdit = SetInteger | SetChannel | FlipBit
 
 
-def rounded_anew(integers: Array, old: QuantParams, new: QuantParams, real: Array) -> Array:
-    """Channels whose parameters stay keep their integers, which need not be plainly rounded."""
+def round_anew(integers: Array, old: QuantParams, new: QuantParams, real: Array) -> Array:
+    """Round the float values where the parameters moved; give a new array.
+
+    Channels whose parameters stay keep their integers, which need not be plainly rounded.
+    """
     moved = (old.scale != new.scale) | (old.zero_point != new.zero_point)
     fresh = integers.copy()
     where = np.broadcast_to(new.expand(moved, integers.shape), integers.shape)
@@ -32,7 +35,7 @@ def with_edits(
     axis: int,
     note: Callable[[str], None],
 ) -> Array:
-    """The edits one after the other; `axis` counts the channels."""
+    """Make the edits one after the other, on a copy; `axis` counts the channels."""
     found = integers.astype(np.int64)
     for edit in edits:
         before = found.copy()
@@ -43,13 +46,15 @@ def with_edits(
                 part = np.moveaxis(found, axis, 0)
                 part[channel] = np.reshape(values, part[channel].shape if np.ndim(values) else ())
             case FlipBit(_, index, bit):
-                found[index] = _flipped(int(found[index]), bit, dtype)
+                found[index] = _flip(int(found[index]), bit, dtype)
         if (before == found).all():
             note(f"Changes nothing, it is so already: {describe(edit)}")
+    # ml_dtypes' small types are reached by int32, as in `quantize`.
     return np.asarray(found.astype(np.int32).astype(storage_dtype(dtype)))
 
 
-def _flipped(value: int, bit: int, dtype: str) -> int:
+def _flip(value: int, bit: int, dtype: str) -> int:
+    """Flip one bit of an integer's two's complement pattern."""
     bits = bits_of(dtype)
     pattern = (value % (1 << bits)) ^ (1 << bit)
     is_negative = not dtype.startswith("u") and pattern >= 1 << (bits - 1)

@@ -1,4 +1,4 @@
-"""What a plan makes of each tensor: parameters, integers or plain float values."""
+"""This module finds what a plan makes of each tensor: parameters, integers or float values."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from quantscope.arithmetic.params import QuantParams
 from quantscope.edit.biases import BiasOutcome, bias_outcomes
 from quantscope.edit.floats import FloatValues
-from quantscope.edit.integers import rounded_anew, with_edits
+from quantscope.edit.integers import round_anew, with_edits
 from quantscope.edit.plan import Plan
 from quantscope.edit.wiring import Wiring
 from quantscope.model import Network, QuantTensor
@@ -21,9 +21,11 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class TensorOutcome:
-    """`params` None: not quantized any more. `integers` and `real` are the new values of a
-    constant, None where it keeps those it has and where there is no constant. `set_by_hand`: they
-    are not what rounding gives.
+    """The tensor that a plan reaches, with what it becomes.
+
+    `params` is None if it is not quantized any more. `integers` and `real` are the new values of a
+    constant, None where it keeps those it has and where there is no constant. `set_by_hand` says
+    that the integers are not what rounding gives.
     """
 
     tensor: QuantTensor
@@ -36,7 +38,10 @@ class TensorOutcome:
 
 @dataclass(frozen=True)
 class Outcome:
-    """All that may differ from the unedited model; biases by the layer that adds them."""
+    """All that may differ from the unedited model; biases are listed by the layer that adds them.
+
+    A bias that two layers add is there twice, since each has an input scale of its own.
+    """
 
     tensors: tuple[TensorOutcome, ...]
     biases: tuple[BiasOutcome, ...]
@@ -44,6 +49,7 @@ class Outcome:
 
 
 def resolve(plan: Plan, wiring: Wiring, network: Network, floats: FloatValues) -> Outcome:
+    """Find parameters, integers and float values of all that a plan reaches; nothing is written."""
     notes = list(plan.notes)
     biases = tuple(bias_outcomes(plan, wiring, floats, notes.append))
     derived = {site.name for site in wiring.bias_sites}
@@ -69,7 +75,7 @@ def _outcome(
     old = tensor.integers()
     new = old
     if params != tensor.params:
-        new = rounded_anew(old, tensor.params, params, floats.of(tensor))
+        new = round_anew(old, tensor.params, params, floats.of(tensor))
         if others := floats.unrounded(tensor):
             notes.append(
                 f"{others} integers of {tensor.name} are not the nearest to its float values in "
@@ -90,7 +96,7 @@ def _outcome(
 
 
 def _rounded(tensors: tuple[TensorOutcome, ...], biases: tuple[BiasOutcome, ...]) -> Iterator[str]:
-    """Constants whose float values were asked for."""
+    """Name the constants whose float values were asked for."""
     for each in tensors:
         if each.real is not None or (each.tensor.has_data and each.params != each.tensor.params):
             yield each.tensor.name

@@ -1,4 +1,4 @@
-"""Edits as a person types them after `--set`, `--range` and `--off`."""
+"""This module reads edits as a person types them after `--set`, `--range` and `--off`."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -20,7 +20,7 @@ _SET = "TENSOR.scale=NUMBER, TENSOR.scale=xFACTOR or TENSOR.zero_point=INTEGER"
 
 
 def parse_set(text: str) -> SetScale | SetZeroPoint:
-    """`stem.out.scale=0.1`, `stem.out.scale=x2` (a factor), `stem.out.zero_point=3`.
+    """Read `stem.out.scale=0.1`, `stem.out.scale=x2` (a factor) or `stem.out.zero_point=3`.
 
     Several numbers, one per channel, are separated by commas.
     """
@@ -39,7 +39,7 @@ def parse_set(text: str) -> SetScale | SetZeroPoint:
 
 
 def parse_range(text: str) -> SetRange:
-    """`stem.out=-1,3.5`: the low end, then the high one."""
+    """Read `stem.out=-1,3.5`: the low end, then the high one."""
     tensor, equals, value = (part.strip() for part in text.rpartition("="))
     if not equals or not tensor:
         raise BadConfigError(f"{text!r} is not a range; give TENSOR=LOW,HIGH")
@@ -48,7 +48,10 @@ def parse_range(text: str) -> SetRange:
 
 
 def parse_off(text: str) -> Off | OffRole:
-    """`weights`, or `all weights`, are all of them, so `activations`; else a layer or a tensor."""
+    """Read what to switch off: all `weights` or `activations`, or else a layer or a tensor.
+
+    `all weights` is the same as `weights`.
+    """
     target = text.strip()
     if not target:
         raise BadConfigError("Nothing is named to switch off; give a layer, a tensor or 'weights'")
@@ -57,7 +60,7 @@ def parse_off(text: str) -> Off | OffRole:
 
 
 def parse_on(text: str) -> On | OnRole:
-    """Takes back what `parse_off` reads the same way."""
+    """Read what to switch on again, named as for `parse_off`."""
     match parse_off(text):
         case OffRole(role):
             return OnRole(role)

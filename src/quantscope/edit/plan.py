@@ -1,4 +1,4 @@
-"""Edits, in their order, as what each tensor shall be. Nothing of a model is written here.
+"""This module turns edits, in their order, into what each tensor shall be. It writes no model.
 
 Each edit acts on what those before it have left: a factor multiplies the scale that is there by
 then, and of two edits of one thing the later one counts. `Off` keeps the parameters, so that `On`
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from quantscope.arithmetic.params import QuantParams
-from quantscope.edit.checks import check_can_be_off, check_integer_edit, editable
+from quantscope.edit.checks import check_can_be_off, check_editable, check_integer_edit
 from quantscope.edit.describe import describe
 from quantscope.edit.edits import (
     Edit,
@@ -36,7 +36,7 @@ from quantscope.model import Network, QuantTensor
 
 @dataclass
 class Plan:
-    """What is asked of each tensor: only those that an edit reached are in it.
+    """The wishes for each tensor; only those that an edit reached are in it.
 
     `named` are the tensors that an edit names, the others moved along.
     """
@@ -52,6 +52,7 @@ class Plan:
 
 
 def make_plan(wiring: Wiring, network: Network, edits: Sequence[Edit]) -> Plan:
+    """Add up the edits in their order; raise one line for the first that cannot be."""
     plan = Plan()
     for edit in edits:
         before = dict(plan.params), set(plan.off)
@@ -79,7 +80,7 @@ def _add(plan: Plan, wiring: Wiring, network: Network, edit: Edit) -> None:
             _move(plan, wiring, tensor, params)
             _note_range(plan, tensor, params, lo, hi)
         case SetInteger() | SetChannel() | FlipBit():
-            tensor = editable(wiring, find_tensor(network, edit.tensor))
+            tensor = check_editable(wiring, find_tensor(network, edit.tensor))
             check_integer_edit(network, tensor, edit)
             plan.named.add(tensor.name)
             plan.integers.setdefault(tensor.name, []).append(edit)
@@ -118,6 +119,7 @@ def _move(plan: Plan, wiring: Wiring, tensor: QuantTensor, params: QuantParams) 
             block_size=own.block_size,
         )
     for name, new in moved.items():
+        # What edits have brought back to the file's own is no change any more.
         if new == wiring.tensors[name].params:
             plan.params.pop(name, None)
         else:
@@ -125,6 +127,7 @@ def _move(plan: Plan, wiring: Wiring, tensor: QuantTensor, params: QuantParams) 
 
 
 def _note_range(plan: Plan, tensor: QuantTensor, params: QuantParams, lo: float, hi: float) -> None:
+    """Note a range that became wider than asked for, since the zero-point had to stay."""
     low, high = (float(end.flat[0]) for end in params.representable_range)
     step = float(params.step.flat[0])
     if low < lo - step or high > hi + step:
@@ -135,6 +138,7 @@ def _note_range(plan: Plan, tensor: QuantTensor, params: QuantParams, lo: float,
 
 
 def _switch(plan: Plan, wiring: Wiring, parts: Sequence[QuantTensor], *, off: bool) -> None:
+    """Switch tensors off or on, together with those that hold the same numbers."""
     for part in parts:
         group = (part.name, *wiring.value_mates[part.name])
         if off:
@@ -148,7 +152,7 @@ def _switch(plan: Plan, wiring: Wiring, parts: Sequence[QuantTensor], *, off: bo
 def _that_can_be_off(
     plan: Plan, wiring: Wiring, parts: Sequence[QuantTensor]
 ) -> Iterator[QuantTensor]:
-    """Of all of a role those that can; a note for each that stays."""
+    """Choose the tensors that can be switched off; note each that stays, with why."""
     for part in parts:
         try:
             for name in (part.name, *wiring.value_mates[part.name]):
@@ -160,7 +164,8 @@ def _that_can_be_off(
 
 
 def _with_own_scale(wiring: Wiring, network: Network, name: str) -> QuantTensor:
-    tensor = editable(wiring, find_tensor(network, name))
+    """Find a tensor whose scale is its own to set; a bias that follows others is refused."""
+    tensor = check_editable(wiring, find_tensor(network, name))
     site = next((site for site in wiring.bias_sites if site.name == tensor.name), None)
     if site is not None:
         raise BadConfigError(

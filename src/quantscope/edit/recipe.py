@@ -1,4 +1,4 @@
-"""Edits kept as a file: which model they are for, what they are, and what they did."""
+"""Recipes keep edits as a file: which model they are for, what they are, and what they did."""
 
 import json
 import re
@@ -26,8 +26,10 @@ _FIELDS = ("format", "title", "base_model", "base_digest", "note", "edits", "eff
 
 @dataclass(frozen=True)
 class Recipe:
-    """`base_digest` is the sha256 of the model that the edits are for, `base_model` its name for
-    people. `effect` is what was measured, with its provenance, as plain values for JSON.
+    """A list of edits for one model.
+
+    `base_digest` is the sha256 of that model, `base_model` its name for people. `effect` is what
+    was measured, with its provenance, as plain values for JSON; None if nothing was.
     """
 
     base_digest: str
@@ -38,7 +40,7 @@ class Recipe:
     base_model: str = ""
 
     def to_json(self) -> str:
-        """One edit a line, so that two recipes can be compared line by line."""
+        """Write one edit a line, so that two recipes can be compared line by line."""
         head = {
             "format": FORMAT,
             "title": self.title,
@@ -59,7 +61,7 @@ class Recipe:
 
     @classmethod
     def from_json(cls, text: str, *, source: str = "The recipe") -> "Recipe":
-        """`source` begins the one line that says what is wrong."""
+        """Read a recipe; `source` begins the one line that says what is wrong with it."""
         try:
             given = parse_json(text)
         except ValueError as error:
@@ -83,7 +85,7 @@ class Recipe:
 def replay(
     recipe: Recipe, editor: Editor, *, other_model_ok: bool = False
 ) -> tuple[Applied, tuple[tuple[Edit, str], ...]]:
-    """The recipe's edits on the editor's model, and those that could not be applied, with why.
+    """Apply the recipe's edits to the editor's model; give also those that could not be, with why.
 
     On the recipe's own model an edit that cannot be applied is an error; on another one, which
     `other_model_ok` allows, it is left out, and only if none can be applied that is an error.
@@ -97,7 +99,7 @@ def replay(
             f"The recipe is for {wanted or recipe.base_digest[:12]}, and {model.name} is "
             f"{model.digest[:12]}; give its own model, or allow another one"
         )
-    applied, skipped = _what_can_be(recipe.edits, editor)
+    applied, skipped = _apply_what_fits(recipe.edits, editor)
     if skipped and not applied.edits:
         raise BadConfigError(_nothing_fits(skipped, model.name))
     return applied, skipped
@@ -113,9 +115,10 @@ def _nothing_fits(skipped: Sequence[tuple[Edit, str]], model: str) -> str:
     return f"{text}: {'; '.join(reasons)}{f'; and {more} more' * bool(more)}"
 
 
-def _what_can_be(
+def _apply_what_fits(
     edits: Sequence[Edit], editor: Editor
 ) -> tuple[Applied, tuple[tuple[Edit, str], ...]]:
+    """Apply edit by edit, since one may fit only after those before it; leave out what fails."""
     applied, skipped = editor.apply([]), []
     for edit in edits:
         try:
@@ -126,12 +129,13 @@ def _what_can_be(
 
 
 def guided_recipes() -> dict[str, Recipe]:
-    """Recipes for the bundled models that each teach one thing, by a short name."""
+    """Read the recipes for the bundled models that each teach one thing, by a short name."""
     folder = Path(str(resources.files("quantscope.edit") / "guided"))
     return {path.stem: Recipe.load(path) for path in sorted(folder.glob("*.json"))}
 
 
 def _recipe(given: Any) -> Recipe:
+    """Make a recipe of what a JSON file holds; raise half a line, which `from_json` begins."""
     if not isinstance(given, dict):
         raise BadConfigError("it is no object with edits")
     kind = given.get("format")

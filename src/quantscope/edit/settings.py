@@ -1,4 +1,4 @@
-"""New parameters for a quantized tensor, or one line that says why not."""
+"""This module makes new parameters for a quantized tensor, or raises one line that says why not."""
 
 import math
 from typing import Any
@@ -17,6 +17,7 @@ Array = NDArray[Any]
 
 
 def with_scale(tensor: QuantTensor, params: QuantParams, edit: SetScale) -> QuantParams:
+    """Give the parameters with the scale that the edit names, or the present one times a factor."""
     if (edit.scale is None) == (edit.factor is None):
         raise BadConfigError(
             f"The scale of {tensor.name} is to be set to a scale and by a factor; give one of them"
@@ -33,17 +34,20 @@ def with_scale(tensor: QuantTensor, params: QuantParams, edit: SetScale) -> Quan
             wanted = params.scale.astype(np.float64) * edit.factor
     else:
         wanted = _spread(tensor, params, edit.scale, "scale")
-    return changed(tensor, params, scale=wanted)
+    return change_params(tensor, params, scale=wanted)
 
 
 def with_zero_point(tensor: QuantTensor, params: QuantParams, edit: SetZeroPoint) -> QuantParams:
-    return changed(
+    return change_params(
         tensor, params, zero_point=_spread(tensor, params, edit.zero_point, "zero-point")
     )
 
 
 def with_range(tensor: QuantTensor, params: QuantParams, edit: SetRange) -> QuantParams:
-    """onnxruntime's rule for calibrated ranges; symmetric where the zero-point has to stay 0."""
+    """Give the parameters for a range by onnxruntime's rule for calibrated ranges.
+
+    They are symmetric where the zero-point has to stay 0, and the same for all channels.
+    """
     shown = f"[{edit.lo:g}, {edit.hi:g}]"
     if math.isfinite(edit.lo) and math.isfinite(edit.hi):
         if not edit.lo <= 0 <= edit.hi and edit.lo <= edit.hi:
@@ -68,7 +72,7 @@ def with_range(tensor: QuantTensor, params: QuantParams, edit: SetRange) -> Quan
             f"The range {shown} for {tensor.name} is too narrow: its scale would be denormal"
         )
     shape = params.scale.shape
-    return changed(
+    return change_params(
         tensor,
         params,
         scale=np.broadcast_to(found.scale, shape),
@@ -77,18 +81,18 @@ def with_range(tensor: QuantTensor, params: QuantParams, edit: SetRange) -> Quan
 
 
 def stays_symmetric(tensor: QuantTensor, params: QuantParams) -> bool:
-    """Signed weights with zero-point 0 keep it: integer kernels count on it."""
+    """Tell whether a zero-point has to stay 0: integer kernels count on it for signed weights."""
     return tensor.role != "activation" and params.qmin < 0 and not params.zero_point.any()
 
 
-def changed(
+def change_params(
     tensor: QuantTensor,
     params: QuantParams,
     *,
     scale: Array | None = None,
     zero_point: Array | None = None,
 ) -> QuantParams:
-    """The same with another scale or zero-point, in the scale's own type."""
+    """Give the same parameters with another scale or zero-point, in the scale's own type."""
     kind = params.scale.dtype
     if scale is not None:
         _check_positive(tensor, np.asarray(scale, np.float64), kind)
@@ -107,7 +111,7 @@ def changed(
 
 
 def _spread(tensor: QuantTensor, params: QuantParams, given: Any, what: str) -> Array:
-    """One number for all channels, or one for each."""
+    """Spread one number, or one for each channel, over the shape of the scale; give a copy."""
     values = np.asarray(given)
     count = params.scale.size
     if values.dtype.kind == "O" and all(isinstance(value, int) for value in values.flat):
@@ -154,6 +158,7 @@ def _check_positive(tensor: QuantTensor, scale: Array, kind: np.dtype[Any]) -> N
 
 
 def _checked(tensor: QuantTensor, make: Any) -> QuantParams:
+    """Make parameters; begin the line of an error with the tensor's name."""
     try:
         found: QuantParams = make()
     except BadConfigError as error:

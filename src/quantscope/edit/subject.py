@@ -1,4 +1,4 @@
-"""A quantized model that edits are made to: all that differs between the kinds of files.
+"""The protocol of a model that edits are made to: all that differs between the kinds of files.
 
 What an edit means, what moves with it and what it refuses is decided once, on a QDQ graph
 (`wiring.py`, `plan.py`, `outcome.py`). A subject gives its file in that form, and writes what was
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 Clips = Mapping[str, tuple[FoldedClip, ...]]
-"""By tensor: the ReLUs and Clips that its quantizer does the work of."""
+"""The ReLUs and Clips that quantizers do the work of, by the tensor's name."""
 
 
 class Written(Protocol):
@@ -29,7 +29,7 @@ class Written(Protocol):
         """The model in memory, for ONNX; it is the caller's to keep, not to change."""
 
     def to_bytes(self) -> bytes:
-        """The file's bytes: the same for the same model, edits and versions."""
+        """Give the file's bytes, which are the same for the same model, edits and versions."""
 
     def check(self, path: Path) -> None:
         """Raise one line if what was made is no valid model; `path` is where it shall be."""
@@ -39,7 +39,7 @@ class Subject(Protocol):
     """One model under edits."""
 
     suffix: str
-    """Of the files that edited models become."""
+    """The suffix of the files that edited models become."""
     lifted: bool
     """Whether the file is QOperator, and was stated as QDQ first."""
 
@@ -48,12 +48,14 @@ class Subject(Protocol):
         """The reading of `graph`; its tensors and layers have the names that the file's have."""
 
     @property
-    def graph(self) -> QdqGraph: ...
+    def graph(self) -> QdqGraph:
+        """The file's graph as QDQ, unedited."""
 
     def pair(self, original: Model) -> Pairing:
-        """Which float weights and activations the quantized ones stand for."""
+        """Find which float weights and activations the quantized ones stand for."""
 
-    def clips(self, original: Model | None, pairing: Pairing | None) -> Clips: ...
+    def clips(self, original: Model | None, pairing: Pairing | None) -> Clips:
+        """Find the ReLUs and Clips that quantizers replaced; without a float model, guess them."""
 
     def write(
         self, wiring: Wiring, outcome: Outcome, clips: Clips, provenance: str | None

@@ -1,4 +1,4 @@
-"""What the names in an edit mean: a quantized tensor, or a layer's weight, bias and output."""
+"""This module finds what a name in an edit means: a tensor, or the quantized parts of a layer."""
 
 from quantscope.errors import BadModelError
 from quantscope.files import as_argument
@@ -9,13 +9,13 @@ ROLES: dict[str, tuple[Role, ...]] = {
     "weights": ("weight", "bias"),
     "activations": ("activation",),
 }
-"""What all weights are, and all activations."""
+"""The roles of the tensors that a person means by all weights, and by all activations."""
 
 _PARTS = (".out", ".weight", ".bias")
 
 
 def find_tensor(network: Network, name: str) -> QuantTensor:
-    """By its name here or any of its names in the file; says so if it is there but not quantized.
+    """Find a tensor by its name here or in the file; say so if it is there but not quantized.
 
     A model lifted to QDQ is asked by the names of the file that it was lifted from.
     """
@@ -39,7 +39,7 @@ def find_tensor(network: Network, name: str) -> QuantTensor:
 
 
 def find_target(network: Network, name: str) -> tuple[QuantTensor, ...]:
-    """What `Off` and `On` speak of; a name of ours goes before a name of the file."""
+    """Find the tensors that `Off` and `On` speak of; a name of ours goes before one of the file."""
     own = [tensor for tensor in network.tensors if tensor.name == name]
     if own:
         return (own[0],)
@@ -54,13 +54,13 @@ def find_target(network: Network, name: str) -> tuple[QuantTensor, ...]:
     if any(name in (t.float_name, *t.integer_names, *t.dequantized_names) for t in network.tensors):
         return (find_tensor(network, name),)
     if _is_plain(network, name):
-        return (find_tensor(network, name),)
+        return (find_tensor(network, name),)  # raises, and says that it is not quantized
     known = [t.name for t in network.tensors] + [x.name for x in network.layers]
     raise network.missing("layer or quantized tensor", name, known)
 
 
 def parts_of(network: Network, layer: Layer) -> tuple[QuantTensor, ...]:
-    """The quantized constants that the layer reads and the quantized tensors that it makes."""
+    """Give the quantized constants that a layer reads and the quantized tensors that it makes."""
     constants = [o.quant for o in layer.inputs if o.quant and o.quant.role != "activation"]
     made = [t for t in network.tensors if t.producer == layer.name and t.role == "activation"]
     return tuple(dict.fromkeys([*constants, *made]))
@@ -74,7 +74,7 @@ def _layer(network: Network, name: str) -> Layer | None:
 
 
 def _is_plain(network: Network, name: str) -> bool:
-    """A value of the network, by its name in the file or as layer.out, layer.weight, layer.bias."""
+    """Tell whether a value has this name in the file, or as layer.out, .weight or .bias."""
     operands = [o for layer in network.layers for o in (*layer.inputs, *layer.outputs)]
     if any(operand.name == name for operand in (*operands, *network.inputs)):
         return True

@@ -1,4 +1,7 @@
-"""How the quantizers of a QDQ graph hang together: what moves with what, what a bias counts in."""
+"""This module finds how the quantizers of a QDQ graph hang together.
+
+It says which of them move with one another, and in which steps a bias counts.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,10 +24,11 @@ _BIAS_PLACE = 2
 
 @dataclass(frozen=True)
 class BiasSite:
-    """A layer that adds an int32 bias, and what the bias counts in: factor * s_x * s_w.
+    """A layer that adds an int32 bias, which counts in steps of factor * s_x * s_w.
 
-    `node` reads the bias from `dequantize`. `x` and `w` are the quantized tensors behind the
-    layer's other two inputs. `name` is the bias as a person calls it.
+    `node` reads the bias from `dequantize`, both places in the graph's node list. `x` and `w` are
+    the quantized tensors behind the layer's other two inputs. `name` is the bias as a person calls
+    it. `factor` is a Gemm's alpha, else 1.
     """
 
     layer: str
@@ -37,7 +41,7 @@ class BiasSite:
 
 
 class QdqGraph:
-    """Who makes and who reads each value of a graph; built once for a graph that stays as it is."""
+    """An index of who makes and who reads each value, for a graph that stays as it is."""
 
     def __init__(self, proto: onnx.ModelProto) -> None:
         self.proto = proto
@@ -56,7 +60,7 @@ class QdqGraph:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Every name of a value or node."""
+        """All names of values and nodes, which a new one must differ from."""
         nodes = {node.name for node in self.proto.graph.node}
         return frozenset({*self.makers, *self.readers, *self.initializers, *self.inputs} | nodes)
 
@@ -69,7 +73,7 @@ class QdqGraph:
         return None if index is None else self.node(index)
 
     def constant(self, name: str) -> onnx.TensorProto | None:
-        """The stored tensor of an initializer or a Constant node."""
+        """Give the stored tensor of an initializer or a Constant node; None if there is none."""
         if name in self.initializers:
             stored: onnx.TensorProto = self.proto.graph.initializer[self.initializers[name]]
             return stored
@@ -79,6 +83,7 @@ class QdqGraph:
         return next((a.t for a in node.attribute if a.name == "value"), None)
 
     def array(self, name: str) -> Array | None:
+        """Give the numbers of a stored tensor, decoded once and not to be changed."""
         if name not in self._arrays:
             stored = self.constant(name)
             if stored is None:
@@ -87,7 +92,7 @@ class QdqGraph:
         return self._arrays[name]
 
     def before_moves(self, name: str) -> str:
-        """The value whose numbers these are, looking back through layers that only move numbers."""
+        """Find the value whose numbers these are, back through layers that only move numbers."""
         node = self.maker(name)
         while node is not None and node.op_type in MOVES_INTEGERS and node.input:
             name = node.input[0]
@@ -96,7 +101,7 @@ class QdqGraph:
 
 
 def reads(node: onnx.NodeProto) -> Iterator[str]:
-    """Names that the node reads, in its subgraphs too."""
+    """List the names that a node reads, in its subgraphs too."""
     yield from (name for name in node.input if name)
     for attribute in node.attribute:
         for inner in subgraphs(attribute):
@@ -107,11 +112,12 @@ def reads(node: onnx.NodeProto) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Wiring:
-    """Names are those of the network's tensors; numbers are places in the graph's node list.
+    """The quantizers of each tensor, and the tensors that move along with it.
 
-    `scale_mates`: tensors whose scale is this one's too. `zero_point_mates`: those that have its
-    zero-point as well. `value_mates`: those that hold the same numbers, moved about, with the same
-    parameters, so that one cannot be switched off alone. None of them has the tensor itself.
+    Names are those of the network's tensors; numbers are places in the graph's node list.
+    `scale_mates` have the scale in common, `zero_point_mates` the zero-point as well. `value_mates`
+    hold the same numbers, moved about, with the same parameters, so that one cannot be switched off
+    alone. None of them has the tensor itself.
     """
 
     graph: QdqGraph
@@ -124,17 +130,18 @@ class Wiring:
     bias_sites: tuple[BiasSite, ...]
 
     def root(self, name: str) -> str:
-        """The tensor whose quantizer states the parameters of this one."""
+        """Find the tensor whose quantizer states the parameters of this one."""
         follows = self.tensors[name].follows
         return name if follows is None else self.root(follows)
 
 
 def wire(graph: QdqGraph, network: Network) -> Wiring:
-    """`network` is the reading of just this graph."""
+    """Find what hangs together; `network` is the reading of just this graph."""
     tensors = {tensor.name: tensor for tensor in network.tensors}
     by_real = {n: t for t in tensors.values() for n in t.dequantized_names}
     sites = tuple(_bias_sites(graph, network, by_real))
     own = [t for t in tensors.values() if t.name not in {site.name for site in sites}]
+    # Each kind of mates holds those before it: the same numbers have the same parameters.
     values = _Links(tensors)
     values.join(_same_numbers(graph, own, by_real))
     zeros = values.copy()
@@ -164,7 +171,7 @@ def _of_kind(graph: QdqGraph, op_type: str, outputs: Iterable[str]) -> tuple[int
 def _same_numbers(
     graph: QdqGraph, own: Sequence[QuantTensor], by_real: Mapping[str, QuantTensor]
 ) -> Iterator[tuple[str, str]]:
-    """Pairs of tensors that are one in all but name."""
+    """Find pairs of tensors that hold the same numbers with the same parameters."""
     by_integer = {n: t for t in own for n in t.integer_names}
     by_float: dict[str, list[QuantTensor]] = {}
     for tensor in own:
@@ -187,6 +194,7 @@ def _same_numbers(
 
 
 def _same(tensors: Iterable[QuantTensor], key: Any) -> Iterator[tuple[str, str]]:
+    """Pair each tensor with the first that has the same key; a key of None pairs with nothing."""
     first: dict[object, str] = {}
     for tensor in tensors:
         found = key(tensor)
@@ -195,13 +203,14 @@ def _same(tensors: Iterable[QuantTensor], key: Any) -> Iterator[tuple[str, str]]
 
 
 class _Links:
-    """Which names belong together, joined pair by pair."""
+    """Groups of names that belong together, joined pair by pair."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.group = {name: {name} for name in names}
 
     def copy(self) -> "_Links":
         other = _Links(())
+        # Names of one group share one set, in the copy too.
         made = {id(group): set(group) for group in self.group.values()}
         other.group = {name: made[id(group)] for name, group in self.group.items()}
         return other
@@ -223,6 +232,7 @@ class _Links:
 def _bias_sites(
     graph: QdqGraph, network: Network, by_real: Mapping[str, QuantTensor]
 ) -> Iterator[BiasSite]:
+    """Find the layers whose stored int32 bias counts in the product of two quantized scales."""
     layers = {name: layer for layer in network.layers for name in (o.name for o in layer.outputs)}
     for index, node in enumerate(graph.proto.graph.node):
         if node.op_type not in _WITH_BIAS or len(node.input) <= _BIAS_PLACE:

@@ -1,9 +1,9 @@
-"""A person's files: read only where that is safe, written whole or not at all, never destroyed.
+"""This room reads a person's files where that is safe, and writes them whole or not at all.
 
 - `reading.py`: the one way to read a file that somebody named. Only regular files are opened, sizes
   are looked at before anything is read, and JSON's depth before it is parsed.
 - `writing.py`: files are written beside their place, synced, and then given their name.
-- `command.py`: what a command has read, so that it does not write over it.
+- `command.py`: the files that a command has read, so that it does not write over them.
 - `names.py`: paths as a person types them.
 
 A new kind of input calls `check_file`, `read_bytes` or `read_json`, and says what it wanted.

@@ -1,4 +1,7 @@
-"""What a command has read: it does not write over it, however a path is spelled."""
+"""This module remembers which files a command read, so that it does not write over one of them.
+
+Files are compared by device and inode, so it does not matter how a path is spelled.
+"""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -12,7 +15,7 @@ from quantscope.errors import BadConfigError
 
 @dataclass
 class Command:
-    """What a command has read so far, and which of its outputs must not replace anything."""
+    """The files that a command has read so far, and the outputs that must not replace anything."""
 
     reads: list[tuple[Path, os.stat_result]] = field(default_factory=list)
     new: frozenset[Path] = frozenset()
@@ -71,5 +74,5 @@ def status_of(path: Path) -> os.stat_result | None:
     """Look at a file; None where nothing can be there, as under a name that is too long."""
     try:
         return path.stat()
-    except (OSError, ValueError):
+    except (OSError, ValueError):  # ValueError: a null byte in the name
         return None

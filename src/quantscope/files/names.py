@@ -1,4 +1,4 @@
-"""Paths as a person types them."""
+"""This module spells paths as a person types them after a command."""
 
 import shlex
 from pathlib import Path

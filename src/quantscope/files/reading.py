@@ -1,4 +1,4 @@
-"""Reading a person's files: regular ones only, and no larger or deeper than they may be."""
+"""This module reads a person's files: regular ones only, no larger or deeper than they may be."""
 
 import json
 import math
@@ -16,8 +16,9 @@ Kind = Callable[[str], QuantscopeError]
 """The error to raise, made from its text."""
 
 _MOST_JSON_BYTES = 8 * 2**20  # as Python objects it may take twenty times that
-_DEEPEST = 100
-_LARGE = 64 * 2**20
+_DEEPEST = 100  # json.loads recurses, and ends in a RecursionError where brackets go deep
+_LARGE = 64 * 2**20  # smaller files are read even if they are all holes
+# Possessive, so that no text makes it try again; a string without an end reaches to the file's end.
 _STRINGS = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 
 
@@ -46,9 +47,9 @@ def is_folder(path: Path) -> bool:
 def check_file(
     path: Path, what: str, kind: Kind = BadDataError, *, most_bytes: int | None = None
 ) -> int:
-    """Raise one line unless `path` is a regular file that can be read; gives its size in bytes.
+    """Raise one line unless `path` is a regular file that can be read; give its size in bytes.
 
-    `what` is what should have been given, as in "give WHAT". The command will not write over it.
+    `what` ends the line, as in "give WHAT". The command will not write over the file.
     """
     handle, size = _open(path, what, kind, most_bytes)
     os.close(handle)
@@ -60,7 +61,8 @@ def read_bytes(
 ) -> bytes:
     """Read a regular file of at most so many bytes.
 
-    One of quantscope's `own`, as a study's rows, may be written again by the command that reads it.
+    A file that is quantscope's `own`, such as a study's rows, may be written again by the command
+    that reads it.
     """
     handle, size = _open(path, what, kind, most_bytes, own=own)
     try:
@@ -86,8 +88,12 @@ def read_json(
 
 
 def parse_json(content: bytes | str) -> Any:
-    """Parse JSON; raises `ValueError` for what is not, or is nested deeper than anybody writes."""
+    """Parse JSON; raise `ValueError` for what is not, or is nested deeper than anybody writes.
+
+    Stricter than the `json` module: no key twice, no NaN, no number that overflows to infinity.
+    """
     try:
+        # "-sig", since some editors begin a file with a byte order mark.
         text = content if isinstance(content, str) else content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError("it is not text") from None
@@ -99,7 +105,7 @@ def parse_json(content: bytes | str) -> Any:
 
 
 def _depth(content: str) -> int:
-    """Count how deep brackets are nested, those in strings left out."""
+    """Count how deep brackets are nested, without those in strings."""
     import numpy as np  # slower to load than most files are to read
 
     marks = np.frombuffer(_STRINGS.sub("", content).encode("utf-8", "replace"), np.uint8)
@@ -109,6 +115,7 @@ def _depth(content: str) -> int:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object of its pairs; a key that is there twice is refused, not overwritten."""
     found = dict(pairs)
     if len(found) < len(pairs):
         seen: set[str] = set()
@@ -130,7 +137,8 @@ def _finite(text: str) -> float:
 def _open(
     path: Path, what: str, kind: Kind, most_bytes: int | None, *, own: bool = False
 ) -> tuple[int, int]:
-    """Open a regular file; anything else is refused without waiting for it."""
+    """Open a regular file and give its handle and size; refuse anything else without waiting."""
+    # Without O_NONBLOCK, opening a pipe waits until somebody writes to it.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         handle = os.open(path, flags)
@@ -148,6 +156,7 @@ def _open(
 
 
 def _fault(handle: int, status: os.stat_result, most_bytes: int | None) -> str | None:
+    """Say why an open file is not read; None if it may be."""
     if stat.S_ISDIR(status.st_mode):
         return "is a folder"
     if not stat.S_ISREG(status.st_mode):
@@ -163,7 +172,10 @@ def _fault(handle: int, status: os.stat_result, most_bytes: int | None) -> str |
 
 
 def _stored_bytes(handle: int, size: int) -> int | None:
-    """Give how much of a file there is, if it is next to nothing; reading the rest takes long."""
+    """Give how many bytes of a file are stored if that is under 1 %, else None.
+
+    A file of holes reads as zeros: it costs its whole size in time and memory, and holds nothing.
+    """
     if not hasattr(os, "SEEK_DATA"):  # Windows
         return None
     stored = place = 0

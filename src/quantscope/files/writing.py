@@ -1,4 +1,4 @@
-"""Writing a person's files: whole or not at all, and never over something else by accident."""
+"""This module writes a person's files whole or not at all, never over another one by accident."""
 
 import hashlib
 import os
@@ -18,7 +18,7 @@ except ModuleNotFoundError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 TEMPORARY = ".quantscope-"
-"""How the names of files begin that are being written."""
+"""The beginning of the names of files that are being written."""
 
 _Place = tuple[int, int, str]
 """A folder's device and inode, and a name in it that does not tell upper from lower case."""
@@ -78,7 +78,8 @@ def whole_file(path: Path) -> Iterator[Path]:
         raise QuantscopeError(f"Cannot write {path}: {error.strerror}") from None
     try:
         yield temporary
-        temporary.chmod(_mode(path))
+        temporary.chmod(_mode(path))  # it was made for its owner alone
+        # The content reaches the disk before the name does: no crash leaves half a file under it.
         _sync(temporary)
         _move(temporary, path)
         with suppress(OSError):  # it is written; some file systems cannot sync a folder
@@ -114,10 +115,14 @@ def remove_leftovers(folder: Path, prefix: str = TEMPORARY) -> None:
 
 
 def _make_temporary(path: Path) -> tuple[Path, int]:
-    """Make a file beside `path` and lock it; the lock lasts until the handle is closed."""
+    """Make a file beside `path` and lock it; the lock lasts until the handle is closed.
+
+    Its name says which file it becomes, so that only leftovers of that one are removed here.
+    """
     prefix = f"{TEMPORARY}{hashlib.sha256(os.fsencode(path.name)).hexdigest()[:8]}-"
     remove_leftovers(path.parent, prefix)
     while True:
+        # In the same folder, so that giving it its name moves no data.
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=path.suffix)
         with suppress(OSError):  # some file systems have no locks
             _lock(handle, wait=True)
@@ -136,7 +141,7 @@ def _mode(path: Path) -> int:
     """Give the permissions of the file that is replaced, or those of any new file."""
     if (status := status_of(path)) is not None:
         return stat.S_IMODE(status.st_mode)
-    umask = os.umask(0)
+    umask = os.umask(0)  # there is no way to read it but to set it
     os.umask(umask)
     return 0o666 & ~umask
 
@@ -148,6 +153,7 @@ def _move(temporary: Path, path: Path) -> None:
         temporary.replace(path)
         return
     try:
+        # Unlike a rename, a hard link fails where the name is taken.
         path.hardlink_to(temporary)
     except FileExistsError:
         raise BadConfigError(
@@ -167,6 +173,7 @@ def _sync(path: Path) -> None:
 
 
 def _place(path: Path) -> _Place:
+    """Identify a file that need not exist yet; other letter case may be the same file."""
     folder = path.parent.stat()
     return folder.st_dev, folder.st_ino, path.name.casefold()
 

@@ -1,4 +1,4 @@
-"""What a network is: model files opened once, and read into one `Network` of layers and tensors.
+"""This room opens model files once, and reads them into one `Network` of layers and tensors.
 
 Nothing here executes a model, and nothing here changes one.
 

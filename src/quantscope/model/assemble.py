@@ -1,4 +1,4 @@
-"""What a reader found in a file, put together as layers and quantized tensors.
+"""This module puts together what a reader found in a file as layers and quantized tensors.
 
 A reader says which operators are layers (`Step`), what they read (`Reading`), which tensors are
 quantized (`Draft`) and of which type every value is. Names, roles, costs, the memory that is alive
@@ -57,7 +57,7 @@ class Draft:
 
 @dataclass(frozen=True)
 class ValueType:
-    """`sized` is the shape with the batch that costs are counted for."""
+    """The type and shape of a value; `sized` has the batch that costs are counted for put in."""
 
     dtype: str
     shape: Shape | None
@@ -81,8 +81,8 @@ class Reading:
 class Step:
     """An operator that is a layer; an output that it leaves out has the name "".
 
-    `keeps_params`: it only moves integers, so quantizers on both sides of it that have equal
-    parameters were made alike and are to stay alike.
+    `keeps_params` says that it only moves integers, so that quantizers on both sides of it that
+    have equal parameters were made alike and are to stay alike.
     """
 
     name: str
@@ -105,7 +105,7 @@ class Parts:
     listed with the layer that writes it. `folding_relu` are drafts that do a ReLU's work.
     `origins` lead from what a quantizer gives back to the value before all quantizers; a value
     that it does not name was made by the step that writes it, or by none.
-    `counts_constant_outputs`: an output of the model that is a constant takes memory, too.
+    `counts_constant_outputs` says that an output of the model that is a constant takes memory, too.
     """
 
     steps: tuple[Step, ...]
@@ -198,7 +198,7 @@ def assemble(parts: Parts) -> Assembled:
 
 
 def _in_order(parts: Parts, tensors: Mapping[Draft, QuantTensor]) -> tuple[QuantTensor, ...]:
-    """Layer by layer what is read, then what is written; the rest as the file has it."""
+    """List, layer by layer, what is read, then what is written; the rest as the file has it."""
     seen: dict[Draft, None] = {}
     for step in parts.steps:
         seen |= {reading.draft: None for reading in step.reads if reading.draft}
@@ -208,6 +208,7 @@ def _in_order(parts: Parts, tensors: Mapping[Draft, QuantTensor]) -> tuple[Quant
 
 
 def _tensors(parts: Parts, made_by: Mapping[str, int]) -> dict[Draft, QuantTensor]:
+    """Make the tensor of every draft; `made_by` has the place of the step that writes a value."""
     users: dict[Draft, list[tuple[int, Reading]]] = {draft: [] for draft in parts.drafts}
     for index, step in enumerate(parts.steps):
         for reading in step.reads:
@@ -246,6 +247,7 @@ def _tensors(parts: Parts, made_by: Mapping[str, int]) -> dict[Draft, QuantTenso
 
 
 def _role(draft: Draft, users: list[tuple[int, Reading]]) -> Role:
+    """Decide from all that read a tensor, and from whether it is stored, what it is."""
     if draft.read_integers is None and all(r.role == "activation" for _, r in users):
         return "activation"
     # A bias is one only if every reader takes it as one.
@@ -255,6 +257,7 @@ def _role(draft: Draft, users: list[tuple[int, Reading]]) -> Role:
 def _tensor_name(
     parts: Parts, draft: Draft, role: Role, maker: int | None, users: list[tuple[int, Reading]]
 ) -> str:
+    """Name a constant after its first reader, an activation after its maker, else as the file."""
     if role != "activation" and users:
         return f"{parts.steps[users[0][0]].name}.{role}"
     origin = parts.origin(draft)
@@ -266,7 +269,7 @@ def _tensor_name(
 
 
 def _sharing(parts: Parts, makers: Sequence[int | None]) -> list[set[int]]:
-    """For each draft the positions of all that share its parameters, its own among them.
+    """Find, for each draft, the positions of all that share its parameters, its own among them.
 
     These have one stored scale, or a step between them that keeps parameters.
     """
@@ -274,6 +277,7 @@ def _sharing(parts: Parts, makers: Sequence[int | None]) -> list[set[int]]:
     positions = {draft: index for index, draft in enumerate(parts.drafts)}
 
     def join(one: int, two: int) -> None:
+        # The smaller group joins the larger, so that a position is moved only a few times.
         small, large = sorted((groups[one], groups[two]), key=len)
         if small is not large:
             large |= small
@@ -292,7 +296,10 @@ def _sharing(parts: Parts, makers: Sequence[int | None]) -> list[set[int]]:
 
 
 def _lifetimes(parts: Parts, made_by: Mapping[str, int]) -> Iterator[Lifetime]:
-    """Activations in the type in which they are kept; a float that is only quantized is not."""
+    """Give when each activation is alive, and its bytes in the type in which it is kept.
+
+    A float value that is only quantized takes no memory.
+    """
     alive: dict[Draft | str, Lifetime] = {}
     end = len(parts.steps) - 1
     reads = [(index, r) for index, step in enumerate(parts.steps) for r in step.reads]
@@ -300,6 +307,7 @@ def _lifetimes(parts: Parts, made_by: Mapping[str, int]) -> Iterator[Lifetime]:
     for reading in parts.outputs:
         if reading.role == "activation" or parts.counts_constant_outputs:
             kept.append((end, reading))
+    # Readings come in the order of their steps, so that the last reader sets the end.
     for last, reading in kept:
         first = made_by.get(reading.origin, 0)
         alive[reading.draft or reading.origin] = Lifetime(
@@ -314,5 +322,6 @@ def _lifetimes(parts: Parts, made_by: Mapping[str, int]) -> Iterator[Lifetime]:
 
 
 def _kept_bytes(dtype: str, sized: Shape | None) -> int | None:
+    """Count the bytes of a value; None where its type or a dimension is unknown."""
     bits = dtype_bits(dtype)
     return None if bits is None else bytes_of(sized, bits)

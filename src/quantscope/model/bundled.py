@@ -1,4 +1,4 @@
-"""The models that come with the package, by the short names that are accepted like paths."""
+"""The models that come with the package, with the short names that are accepted like paths."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Along which axis a tensor has its channels.
+"""This module finds along which axis a tensor has its channels.
 
 An activation's are told by its shape and by what makes and reads it, a weight's by the operator
 that reads it.
@@ -26,24 +26,28 @@ _MATRIX_PRODUCTS = frozenset({"Gemm", "MatMul", "FusedMatMul"})
 
 
 def activation_channel_axis(network: Network, tensor: QuantTensor) -> int | None:
-    """None where it has none: fewer than two axes, an unknown shape, or a named batch along it."""
+    """Find the axis of the channels of an activation.
+
+    It is None where there is none: fewer than two axes, an unknown shape, or a named batch there.
+    """
     shape, axis = tensor.shape, tensor.params.axis
     if shape is None or len(shape) < 2:
         return None
     if axis is None:
+        # Three axes may be [N, C, length] of a convolution or [N, tokens, C] of a transformer.
         axis = 1 if len(shape) != 3 or _is_along_1(network, tensor) else 2
     batch = next((i.shape[0] for i in network.inputs if i.shape), None)
     return None if isinstance(batch, str) and shape[axis] == batch else axis
 
 
 def _is_along_1(network: Network, tensor: QuantTensor) -> bool:
-    """Whether what makes its channels, or reads them, has them there; else they come last."""
+    """Tell whether what makes its channels, or reads them, has them there; else they come last."""
     layers = (_maker(network, tensor.producer), *map(network.layer, tensor.consumers))
     return any(layer is not None and layer.op_type in _ALONG_AXIS_1 for layer in layers)
 
 
 def _maker(network: Network, name: str | None) -> Layer | None:
-    """Going back from there, the first layer whose axes need not be those of its input."""
+    """Find, going back from there, the first layer whose axes need not be those of its input."""
     while name is not None:
         layer = network.layer(name)
         if layer.op_type not in _KEEPS_AXES:

@@ -1,4 +1,4 @@
-"""What a layer costs: multiply-accumulates, and the activations alive while it runs."""
+"""This module counts a layer's multiply-accumulates, and the activations alive while it runs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
@@ -32,7 +32,11 @@ def count_macs(
     output: Shape | None,
     attributes: Mapping[str, object],
 ) -> int | None:
-    """Multiply-accumulates, padding counted as if it were data; None if a dimension is unknown."""
+    """Count multiply-accumulates, padding as if it were data; None if a dimension is unknown.
+
+    It is None, too, for operators that compute in ways that are not looked into, and 0 for those
+    that multiply no matrices.
+    """
     if op_type in _UNCOUNTED:
         return None
     first, second = (_numbers(shape) for shape in (*inputs[:2], *[None] * (2 - len(inputs[:2]))))
@@ -40,6 +44,7 @@ def count_macs(
     if op_type in _CONVOLUTIONS:
         return None if result is None or not second else prod(result) * prod(second[1:])
     if op_type == "ConvTranspose":
+        # Each input value meets all weights of its channel: [C, M/group, *kernel].
         return None if first is None or not second else prod(first) * prod(second[1:])
     if op_type in ("Gemm", "FusedGemm"):
         inner = 0 if attributes.get("transA") else -1
@@ -69,9 +74,13 @@ class Lifetime(NamedTuple):
 
 
 def live_bytes(lifetimes: Iterable[Lifetime], layer_count: int) -> list[int | None]:
-    """For each layer the bytes of all activations that exist while it runs."""
+    """Count, for each layer, the bytes of all activations that exist while it runs.
+
+    It is None while one of unknown size does.
+    """
     if layer_count == 0:
         return []
+    # What comes and goes at each layer; their running sum is what is alive.
     change = [0] * (layer_count + 1)
     unknown = [0] * (layer_count + 1)
     for first, last, size in lifetimes:

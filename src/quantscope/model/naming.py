@@ -1,4 +1,4 @@
-"""Names in a person's words, the same in a float model and its quantized versions."""
+"""This module names layers in a person's words, alike in a float model and its quantized forms."""
 
 import ast
 import re
@@ -9,7 +9,9 @@ from quantscope.model.network import NetworkFormat
 from quantscope.model.syntax import parse_expression
 
 NAME_SCOPES = "pkg.torch.onnx.name_scopes"
+"""The key under which torch's exporter writes the module path of a node into its metadata."""
 CLASS_HIERARCHY = "pkg.torch.onnx.class_hierarchy"
+"""The key under which it writes the classes of the modules on that path."""
 
 # What onnxruntime's quantizers add to a node's name.
 _QOPERATOR_SUFFIX = re.compile(r"(_quant|_Q[248])$")
@@ -17,7 +19,7 @@ _QDQ_SUFFIX = re.compile(r"_matmul_Q[248]$")
 
 
 class NodeTitle(NamedTuple):
-    """What naming needs to know of a node; `op_type` is the float operator's."""
+    """The facts about a node that it is named by; `op_type` is the float operator's."""
 
     name: str
     op_type: str
@@ -27,11 +29,11 @@ class NodeTitle(NamedTuple):
 
 
 def layer_names(nodes: Sequence[NodeTitle]) -> list[str]:
-    """One name each, unique.
+    """Give each node a name of its own.
 
-    The PyTorch module path where the exporter left it, else the node's name without what exporters
-    and quantizers add, else the operator's kind with a number that counts only its own kind:
-    a quantizer that removes ReLUs leaves the numbers of the convolutions alone.
+    It is the PyTorch module path where the exporter left it, else the node's name without what
+    exporters and quantizers add, else the operator's kind with a number that counts only its own
+    kind: a quantizer that removes ReLUs leaves the numbers of the convolutions alone.
     """
     counts: dict[str, int] = {}
     proposals = []
@@ -45,8 +47,9 @@ def layer_names(nodes: Sequence[NodeTitle]) -> list[str]:
 
 
 def make_unique(names: Iterable[str]) -> list[str]:
-    """Later ones of the same name get _2, _3 and so on."""
+    """Make names differ: later ones of the same name get _2, _3 and so on."""
     given = list(names)
+    # A number goes on where it was, so that ten thousand equal names need no search each.
     taken, last = set(given), dict.fromkeys(given, 1)
     seen: set[str] = set()
     unique = []
@@ -63,7 +66,10 @@ def make_unique(names: Iterable[str]) -> list[str]:
 
 
 def _module_path(node: NodeTitle) -> str:
-    """`stack1.conv1` for an operator that is a module, `stack1.add` for one inside a module."""
+    """Give `stack1.conv1` for an operator that is a module, `stack1.add` for one inside a module.
+
+    It is empty where the exporter left no path.
+    """
     scopes, classes = _strings(node.name_scopes), _strings(node.class_hierarchy)
     if len(scopes) < 2:
         return ""
@@ -78,7 +84,7 @@ def _is_leaf_module(name: str) -> bool:
 
 
 def _strings(text: str) -> list[str]:
-    """The exporter writes a Python list; anything else is ignored."""
+    """Read the Python list of texts that the exporter writes; anything else is ignored."""
     if not text or len(text) > 10_000:
         return []
     try:
@@ -89,6 +95,7 @@ def _strings(text: str) -> list[str]:
 
 
 def _plain(node: NodeTitle) -> str:
+    """Give the node's name without what exporters and quantizers add; it may be empty."""
     name = node.name
     if node.format in ("qoperator", "mixed"):
         name = _QOPERATOR_SUFFIX.sub("", name)

@@ -1,4 +1,4 @@
-"""The nouns: what a person sees of a model file, whatever its format. Nothing here can change."""
+"""The nouns of a network: what a person sees of a model file of any format. None can change."""
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +25,7 @@ Dim = int | str | None
 """One dimension: a number, the name of an open one, or None where nothing is known of it."""
 
 Shape = tuple[Dim, ...]
+"""The dimensions of a tensor; an unknown number of them is None in place of a shape."""
 
 __all__ = [
     "Edge",
@@ -60,10 +61,11 @@ class QuantTensor:
     same parameters. `scale_name` and `zero_point_name` are the stored constants, None where the
     parameters follow from others (a QLinearConv's bias) or a zero-point is left out.
 
-    `clips_negatives`: no negative value can be represented. `folded_relu`: it clips negatives and
-    the layer before can give some, so it does what a ReLU does. Whether there *was* a ReLU only the
-    float model can tell. `follows`: the parameters are not this tensor's own but carried over from
-    an input, because the layer only moves integers (max pooling, reshape).
+    `clips_negatives` says that no negative value can be represented, `folded_relu` that the layer
+    before can also give some, so that the quantizer does what a ReLU does. Whether there *was* a
+    ReLU only the float model can tell. `follows` names the input that the parameters are carried
+    over from, because the layer only moves integers (max pooling, reshape); None if they are the
+    tensor's own.
     """
 
     name: str
@@ -89,22 +91,23 @@ class QuantTensor:
         return self.read_integers is not None
 
     def integers(self) -> Array:
-        """The stored integers, read-only; memory-mapped where the file allows it."""
+        """Read the stored integers, read-only; memory-mapped where the file allows it."""
         if self.read_integers is None:
             raise BadModelError(
                 f"{self.name} has no stored integers: it is computed when the model runs"
             )
+        # A view, so that the flag does not change the reader's own array.
         array = self.read_integers().view()
         array.setflags(write=False)
         return array
 
     def values(self) -> Array:
-        """The stored integers dequantized, as a new array."""
+        """Dequantize the stored integers into a new array."""
         return dequantize(self.integers(), self.params)
 
     @property
     def stored_bytes(self) -> int | None:
-        """Bytes of the data in its quantized type; None where a dimension is unknown."""
+        """The bytes of the data in its quantized type; None where a dimension is unknown."""
         return bytes_of(self.shape, self.params.bits)
 
 
@@ -127,7 +130,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Layer:
-    """One operator as a person thinks of it.
+    """One operator as a person thinks of it, quantizers taken as part of its inputs and outputs.
 
     `op_type` is that of the float operator: `Conv` for a QLinearConv; `file_op_type` is what the
     file has. `macs` are multiply-accumulates of convolutions and matrix products, 0 for every
@@ -160,7 +163,7 @@ class Layer:
 
     @property
     def activations(self) -> tuple[Operand, ...]:
-        """What it reads that another layer or the model's input makes."""
+        """The operands that another layer makes, or that are inputs of the model."""
         return tuple(operand for operand in self.inputs if operand.role == "activation")
 
     @property
@@ -170,7 +173,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Edge:
-    """What flows from one layer (or a model input: `source` is None) to another."""
+    """The operand that flows from one layer (or a model input: `source` is None) to another."""
 
     source: str | None
     target: str
@@ -208,13 +211,13 @@ class Network:
 
     @property
     def peak_live_bytes(self) -> int | None:
-        """Activation memory where it is largest; None while a layer's is unknown."""
+        """The activation memory where it is largest; None if a layer's is unknown."""
         known = [layer.live_bytes for layer in self.layers if layer.live_bytes is not None]
         return max(known, default=0) if len(known) == len(self.layers) else None
 
     @property
     def weight_bytes(self) -> int | None:
-        """All constants, each counted once however many layers read it."""
+        """The bytes of all constants, each counted once however many layers read it."""
         seen = {
             operand.quant.name if operand.quant else operand.name: operand
             for layer in self.layers
@@ -232,7 +235,7 @@ class Network:
         )
 
     def layer(self, name: str) -> Layer:
-        """By its name here, or the node's name in the file."""
+        """Find a layer by its name here, or the node's name in the file."""
         for layer in self.layers:
             if layer.name == name:
                 return layer
@@ -242,7 +245,7 @@ class Network:
         raise self.missing("layer", name, [layer.name for layer in self.layers])
 
     def tensor(self, name: str) -> QuantTensor:
-        """By its name here, or any of its names in the file."""
+        """Find a tensor by its name here, or any of its names in the file."""
         for tensor in self.tensors:
             if tensor.name == name:
                 return tensor
@@ -252,13 +255,13 @@ class Network:
         raise self.missing("quantized tensor", name, [tensor.name for tensor in self.tensors])
 
     def to_dict(self, *, full: bool = False) -> dict[str, Any]:
-        """Plain values for JSON; see `network_to_dict`."""
+        """Give plain values for JSON; see `network_to_dict`."""
         from quantscope.model.network_json import network_to_dict
 
         return network_to_dict(self, full=full)
 
     def missing(self, kind: str, name: str, known: Sequence[str]) -> BadModelError:
-        """What to raise where a name is none of the network's."""
+        """Make the error to raise where a name is none of the network's; it says close ones."""
         close = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
         hint = f"; closest: {', '.join(close)}" if close else ""
         return BadModelError(
@@ -268,14 +271,14 @@ class Network:
 
 
 def show_shape(shape: Shape | None) -> str:
-    """A shape as error messages show it: `[N, 3, 32, 32]`, `?` for a dimension without a name."""
+    """Show a shape as in error messages: `[N, 3, 32, 32]`, `?` for a dimension without a name."""
     if shape is None:
         return "(unknown)"
     return "[" + ", ".join("?" if dim is None else str(dim) for dim in shape) + "]"
 
 
 def bytes_of(shape: Shape | None, bits: int) -> int | None:
-    """Memory of a tensor, small types packed; None where a dimension is not a number."""
+    """Count the bytes of a tensor, small types packed; None where a dimension is not a number."""
     if shape is None:
         return None
     dims = [dim for dim in shape if isinstance(dim, int)]
@@ -288,7 +291,7 @@ def operand_bytes(operand: Operand) -> int | None:
 
 
 def dtype_bits(dtype: str) -> int | None:
-    """Bits of a type by its name here; None for strings and unknown types."""
+    """Count the bits of a type by its name here; None for strings and unknown types."""
     if dtype == "bool":
         return 8
     digits = dtype.lstrip("abcdefghijklmnopqrstuvwxyz").partition("e")[0]
@@ -296,7 +299,7 @@ def dtype_bits(dtype: str) -> int | None:
 
 
 def total(parts: Iterator[int | None] | Sequence[int | None]) -> int | None:
-    """The sum, or None as soon as one part is unknown."""
+    """Add up; give None as soon as one part is unknown."""
     amounts = list(parts)
     known = [amount for amount in amounts if amount is not None]
     return sum(known) if len(known) == len(amounts) else None

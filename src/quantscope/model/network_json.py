@@ -1,4 +1,7 @@
-"""A network as plain values for JSON; docs/ describes the fields of each schema version."""
+"""This module gives a network as plain values for JSON.
+
+docs/ describes the fields of each schema version.
+"""
 
 from collections.abc import Mapping
 from math import isfinite
@@ -13,7 +16,7 @@ SCHEMA_VERSION = 1
 
 
 def network_to_dict(network: Network, *, full: bool = False) -> dict[str, Any]:
-    """Everything but weights. `full`: every scale and zero-point instead of a summary.
+    """Give everything but weights; `full` gives every scale and zero-point, not a summary.
 
     NaN and infinity are None; `not_finite` then names the place and says what stood there.
     """
@@ -42,6 +45,7 @@ def network_to_dict(network: Network, *, full: bool = False) -> dict[str, Any]:
 
 
 def params_to_dict(params: QuantParams, *, full: bool = False) -> dict[str, Any]:
+    """Give parameters as plain values: numbers per tensor, else a summary or, `full`, lists."""
     low, high = params.representable_range
     is_single = params.is_per_tensor
     show = _number if is_single else (_listed if full else _summary)
@@ -63,7 +67,7 @@ def params_to_dict(params: QuantParams, *, full: bool = False) -> dict[str, Any]
 
 
 def json_safe(content: dict[str, Any]) -> dict[str, Any]:
-    """The same with None for NaN and infinity, and `not_finite` saying where and which."""
+    """Give the same with None for NaN and infinity, and `not_finite` saying where and which."""
     not_finite: dict[str, str] = {}
     safe = {key: _safe(value, key, not_finite) for key, value in content.items()}
     return {**safe, "not_finite": not_finite}
@@ -89,7 +93,7 @@ def _listed(values: Array) -> Any:
 
 
 def _summary(values: Array) -> dict[str, Any]:
-    """Extremes, their channels (places in a flat list for blocks) and the mean."""
+    """Give the extremes, their channels (places in a flat list for blocks) and the mean."""
     return {
         "min": values.min().item(),
         "max": values.max().item(),

@@ -1,4 +1,4 @@
-"""An opened model: what everything else is asked about.
+"""The opened model, which every other room is given and asks.
 
 `open_model` is the one door, and the only place that asks what kind of file somebody gave. What it
 returns reads its file once and remembers what it found: the checked file, its graph, its `Network`.
@@ -25,7 +25,7 @@ Execution = Literal["reference", "runtime"]
 """Reference is the arithmetic that a file states, runtime the kernels that ship."""
 
 Framework = Literal["onnx", "torch"]
-"""Which framework executes a model; it names the folders that hold what differs between them."""
+"""The framework that executes a model; it names the folders that hold what differs."""
 
 TORCH_SUFFIXES = (".pt2", ".pt", ".pth")
 WEIGHTS_SUFFIX = ".safetensors"
@@ -53,11 +53,11 @@ class Model(ABC):
     @property
     @abstractmethod
     def metadata(self) -> Mapping[str, str]:
-        """What was written into the file about itself: texts by name, never trusted."""
+        """The texts, by name, that were written into the file about itself; never trusted."""
 
     @cached_property
     def network(self) -> Network:
-        """Its layers and quantized tensors, read when they are first asked for."""
+        """The layers and quantized tensors, read when they are first asked for."""
         return self._read_network()
 
     @abstractmethod
@@ -66,12 +66,12 @@ class Model(ABC):
     @property
     @abstractmethod
     def inputs(self) -> tuple[Port, ...]:
-        """What it must be fed."""
+        """The ports that it must be fed."""
 
     @property
     @abstractmethod
     def outputs(self) -> tuple[Port, ...]:
-        """What it gives, the first one first."""
+        """The ports that it gives, in the file's order."""
 
     @cached_property
     def known_original(self) -> "Model | None":
@@ -150,12 +150,12 @@ class Model(ABC):
 
     @property
     def _float_argument(self) -> str:
-        """What to quantize, as a person types it."""
+        """The float model to quantize, as a person types it."""
         return "FLOAT.safetensors"
 
 
 ModelSource = str | Path | Model
-"""What public functions take: a bundled model's name, a file, or a model that is open already."""
+"""The ways to name a model: a bundled one's name, a file, or a model that is open already."""
 
 
 def open_model(source: ModelSource) -> Model:
@@ -163,6 +163,7 @@ def open_model(source: ModelSource) -> Model:
     if isinstance(source, Model):
         return source
     path, given = find_model(source), str(source)
+    # Each kind is imported where it is needed: readers take long to load, and some need extras.
     if path.suffix == WEIGHTS_SUFFIX:
         from quantscope.model.torch import WeightsModel
 

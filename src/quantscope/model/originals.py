@@ -1,4 +1,4 @@
-"""Which float model a quantized one was made from, where that is known without being told."""
+"""This module finds the float model that a quantized one was made from, without being told."""
 
 import hashlib
 from functools import cache
@@ -33,7 +33,7 @@ def open_known_original(model: Model) -> Model | None:
 
 
 def need_original(model: Model, given: ModelSource | None = None) -> Model:
-    """As `find_original`; an error says how to give the float model where none is known."""
+    """Do as `find_original`; where none is known, raise an error that says how to give one."""
     original = find_original(model, given)
     if original is None:
         raise unknown_original(model)
@@ -41,7 +41,7 @@ def need_original(model: Model, given: ModelSource | None = None) -> Model:
 
 
 def unknown_original(model: Model, how: str = "give it with --float FILE") -> BadConfigError:
-    """What to raise where no float model was given and none is known; `how` one can be given."""
+    """Make the error for a model whose float original is not known; `how` one can be given."""
     digest = recorded_digest(model)
     if digest is None:
         return BadConfigError(
@@ -54,7 +54,7 @@ def unknown_original(model: Model, how: str = "give it with --float FILE") -> Ba
 
 
 def recorded_digest(model: Model) -> str | None:
-    """The SHA-256 of the float model that a quantized one says it was made from."""
+    """Give the SHA-256 of the float model that a quantized one says it was made from."""
     digest = (recorded_facts(model.metadata) or {}).get("float_model_digest")
     if not isinstance(digest, str):
         return None

@@ -1,4 +1,4 @@
-"""What quantscope wrote into a file about how it was made."""
+"""This module reads what quantscope wrote into a file about how it was made."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from quantscope.files import parse_json
 
 PROVENANCE_KEY = "quantscope.provenance"
-"""Of an ONNX file's metadata and of a .pt2 file's extra files; its value is JSON."""
+"""The key in an ONNX file's metadata and among a .pt2 file's extra files; its value is JSON."""
 
 _MOST_CHARACTERS = 2_000_000
 

@@ -1,4 +1,4 @@
-"""Where branches of different scales meet: what each of them loses in the sum.
+"""This module finds where branches of different scales meet, and what each loses in the sum.
 
 An Add takes two integers of different step sizes and gives one of a third. Whatever is finer than
 the output's step is rounded away, so a branch with step s that meets an output with step t > s
@@ -19,7 +19,7 @@ class Branch:
     """One input of a joining layer.
 
     `bits_lost` is log2(output step / own step), 0 where the output is at least as fine;
-    `effective_bits` what remains of the type's bits. Both None if the output is not quantized.
+    `effective_bits` what remains of the type's bits. Both are None if the output is not quantized.
     """
 
     tensor: str
@@ -43,7 +43,7 @@ class Residual:
 
     @property
     def ratio_bits(self) -> float:
-        """log2(ratio): the bits by which the smaller branch's range falls short of the larger's."""
+        """The bits, log2(ratio), by which the smaller branch's range falls short of the other's."""
         return log2(self.ratio)
 
     @property
@@ -53,7 +53,7 @@ class Residual:
 
 
 def residuals(network: Network) -> tuple[Residual, ...]:
-    """Every Add, Sub and Concat whose branches are all quantized with one scale each."""
+    """Find every Add, Sub and Concat whose branches are all quantized with one scale each."""
     found = (_residual(network, layer) for layer in network.layers if layer.op_type in _JOINS)
     return tuple(residual for residual in found if residual is not None)
 
@@ -87,8 +87,8 @@ def _branch(tensor: QuantTensor, source: str | None, output_step: float | None) 
 
 
 def _output(network: Network, layer: Layer) -> QuantTensor | None:
-    """The quantizer of the sum, also behind an activation function that is a layer of its own."""
-    for _ in network.layers:
+    """Find the quantizer of the sum, also behind an activation function that is its own layer."""
+    for _ in network.layers:  # no chain is longer
         if not layer.outputs:
             return None
         quant = layer.outputs[0].quant

@@ -1,4 +1,4 @@
-"""Python text as a tree, for several threads at a time."""
+"""This module parses Python text in a way that several threads can use at a time."""
 
 import ast
 import time
@@ -11,14 +11,14 @@ _TRIES = 10
 
 
 def parse_expression(text: str) -> ast.expr:
-    """As `ast.parse`, errors included."""
+    """Parse one expression as `ast.parse` does, errors included."""
     tree = _parse(text, "eval")
     assert isinstance(tree, ast.Expression)
     return tree.body
 
 
 def parse_module(text: str) -> ast.Module:
-    """As `ast.parse`, errors included."""
+    """Parse a module as `ast.parse` does, errors included."""
     tree = _parse(text, "exec")
     assert isinstance(tree, ast.Module)
     return tree
@@ -31,7 +31,7 @@ def _parse(text: str, mode: str) -> ast.AST:
 
 
 def patient_parse(*args: Any, **kwargs: Any) -> Any:
-    """As `ast.parse`, in whose place it may stand."""
+    """Do as `ast.parse`, in whose place it may stand, and try again where threads collide."""
     # Python 3.11 counts the depth of a tree for all threads together: if two build trees and the
     # garbage collector lets them take turns, one gets a SystemError for nothing. Others may build
     # trees without asking here, so the lock alone is not enough.
@@ -45,5 +45,5 @@ def patient_parse(*args: Any, **kwargs: Any) -> Any:
 
 
 def parse_patiently_everywhere() -> None:
-    """For a process of one's own with many threads: whoever calls `ast.parse` waits their turn."""
+    """Put `patient_parse` in the place of `ast.parse`, for a process of one's own with threads."""
     ast.parse = patient_parse

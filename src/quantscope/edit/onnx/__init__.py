@@ -1,1 +1,1 @@
-"""Edits written into ONNX graphs."""
+"""This room states ONNX models for edits, and writes edits into ONNX graphs."""

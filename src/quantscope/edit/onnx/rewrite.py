@@ -1,4 +1,4 @@
-"""A changed copy of a graph: nodes dropped and put in, values renamed, constants set."""
+"""This module makes a changed copy of a graph: nodes dropped and put in, values renamed or set."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ Array = NDArray[Any]
 
 
 class Rewrite:
-    """Gathers changes to `base`, which stays as it is; `finished` gives the copy, once.
+    """The changes to `base`, which stays as it is; `finish` gives the copy, once.
 
     Node numbers are those of `base` throughout. `clipped` remembers which value stands for one
     that was clipped anew.
@@ -36,7 +36,7 @@ class Rewrite:
         self._taken: set[str] = set()
 
     def fresh(self, name: str) -> str:
-        """`name`, or the first of its numbered variants that nothing has yet."""
+        """Take `name`, or the first of its numbered variants that nothing has yet."""
         candidate, number = name, 2
         while candidate in self.base.names or candidate in self._taken:
             candidate, number = f"{name}_{number}", number + 1
@@ -44,7 +44,7 @@ class Rewrite:
         return candidate
 
     def store(self, name: str, values: Array) -> None:
-        """A constant under a name that no longer has a maker."""
+        """Store a constant under a name that no longer has a maker."""
         self._stored[name] = _tensor(values, name)
 
     def new_constant(self, name: str, values: Array) -> str:
@@ -53,7 +53,7 @@ class Rewrite:
         return chosen
 
     def want(self, name: str, nodes: Sequence[int], values: Array) -> None:
-        """These nodes shall read other values where they read the constant `name`."""
+        """Let these nodes read other values where they read the constant `name`."""
         self._wanted.setdefault(name, []).append((tuple(nodes), values))
 
     def drop(self, index: int) -> None:
@@ -61,15 +61,15 @@ class Rewrite:
         self._untyped.update(self.base.node(index).output)
 
     def put(self, index: int, nodes: Iterable[onnx.NodeProto]) -> None:
-        """New nodes before the node `index`, or where it was."""
+        """Put new nodes before the node `index`, or where it was."""
         self._put.setdefault(index, []).extend(nodes)
 
     def substitute(self, name: str, other: str) -> None:
-        """Whatever reads `name` reads `other`."""
+        """Let whatever reads `name` read `other`."""
         self._instead[name] = other
 
     def retype(self, names: Iterable[str]) -> None:
-        """What the file says about the types of these values holds no longer."""
+        """Forget what the file says about the types of these values: it holds no longer."""
         self._untyped.update(names)
 
     def set_input(self, index: int, place: int, name: str) -> None:
@@ -79,7 +79,7 @@ class Rewrite:
         inputs[place] = name
 
     def make_per_channel(self, index: int) -> None:
-        """A DequantizeLinear along axis 0 without zero-points, which are all 0."""
+        """Make a DequantizeLinear work along axis 0, without zero-points, which are all 0."""
         node = self._graph.node[index]
         del node.input[2:]
         kept = [attribute for attribute in node.attribute if attribute.name != "axis"]
@@ -87,7 +87,8 @@ class Rewrite:
         node.ClearField("attribute")
         node.attribute.extend(attributes)
 
-    def finished(self) -> onnx.ModelProto:
+    def finish(self) -> onnx.ModelProto:
+        """Make all changes and give the copy; there is one, so this can be asked for once."""
         suspects = {name for index in self._dropped for name in self.base.node(index).input}
         for name, wishes in self._wanted.items():
             self._set_constant(name, wishes)
@@ -102,6 +103,7 @@ class Rewrite:
         return self._proto
 
     def _set_constant(self, name: str, wishes: list[tuple[tuple[int, ...], Array]]) -> None:
+        """Change a constant in place if all its readers want that, else store others beside it."""
         readers = set(self.base.readers.get(name, ())) - self._dropped
         served = {index for nodes, _ in wishes for index in nodes}
         agreed = all(np.array_equal(values, wishes[0][1]) for _, values in wishes)
@@ -122,7 +124,7 @@ class Rewrite:
                         node.input[slot] = known
 
     def _place_of(self, name: str) -> onnx.TensorProto | None:
-        """The stored tensor of this name in the copy, if it can be changed in place."""
+        """Find the stored tensor of this name in the copy, if it can be changed in place."""
         if name in self.base.initializers:
             stored: onnx.TensorProto = self._graph.initializer[self.base.initializers[name]]
             return stored
@@ -132,8 +134,9 @@ class Rewrite:
         return next((a.t for a in self._graph.node[index].attribute if a.name == "value"), None)
 
     def _rebuild_nodes(self) -> None:
+        """Write the node list anew, with what was put in and without what was dropped."""
         names = {name: self._final(name) for name in self._instead}
-        outputs, copies = self._kept_outputs(names)
+        outputs, copies = self._keep_outputs(names)
         names = {name: outputs.get(target, target) for name, target in names.items()} | outputs
         nodes: list[onnx.NodeProto] = []
         for index, node in enumerate(self._graph.node):
@@ -154,8 +157,8 @@ class Rewrite:
             name = self._instead[name]
         return name
 
-    def _kept_outputs(self, names: dict[str, str]) -> tuple[dict[str, str], list[onnx.NodeProto]]:
-        """The model's outputs keep their names: what they now are is renamed, or copied."""
+    def _keep_outputs(self, names: dict[str, str]) -> tuple[dict[str, str], list[onnx.NodeProto]]:
+        """Keep the names of the model's outputs: what they now are is renamed, or copied."""
         renamed: dict[str, str] = {}
         copies: list[onnx.NodeProto] = []
         made = {
@@ -184,7 +187,7 @@ class Rewrite:
         return renamed, copies
 
     def _drop_unread(self, suspects: set[str]) -> None:
-        """Constants that only dropped nodes read."""
+        """Drop the constants that only dropped nodes read; others that nothing reads stay."""
         read = {name for node in self._graph.node for name in reads(node)} | self.base.outputs
         unread = {n for n in suspects if n and n not in read and self.base.constant(n) is not None}
         if unread:
@@ -197,13 +200,14 @@ class Rewrite:
 
 
 def _keep(field: Any, wanted: Any) -> None:
+    # From the end, so that a deletion moves nothing that is still to be looked at.
     for index in reversed(range(len(field))):
         if not wanted(field[index]):
             del field[index]
 
 
 def _rename(node: onnx.NodeProto, names: dict[str, str]) -> None:
-    """In place: what it reads and makes, and what its subgraphs read."""
+    """Rename in place what a node reads and makes, and what its subgraphs read."""
     for field in (node.input, node.output):
         for place, name in enumerate(field):
             if name in names:
@@ -220,4 +224,5 @@ def _shaped_like(values: Array, stored: onnx.TensorProto) -> Array:
 
 
 def _tensor(values: Array, name: str) -> onnx.TensorProto:
+    # ascontiguousarray makes a number an array of one.
     return numpy_helper.from_array(np.ascontiguousarray(values).reshape(values.shape), name)

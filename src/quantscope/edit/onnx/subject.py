@@ -1,4 +1,4 @@
-"""An ONNX model under edits."""
+"""The ONNX implementation of the protocol that edits are made through."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -40,7 +40,7 @@ class OnnxWritten:
 
 
 class OnnxSubject:
-    """The graph that is edited is the file's own, or for a QOperator file its form as QDQ."""
+    """An ONNX model under edits: the file's own graph, or a QOperator file's form as QDQ."""
 
     suffix = ".onnx"
 

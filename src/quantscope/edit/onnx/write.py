@@ -1,4 +1,7 @@
-"""A copy of a QDQ graph with what the edits made of its tensors; all else keeps its bytes."""
+"""This module writes what edits made of the tensors into a copy of a QDQ graph.
+
+All else in the graph keeps its bytes.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -23,7 +26,7 @@ _BIAS_PLACE = 2
 
 
 def write_graph(wiring: Wiring, outcome: Outcome, clips: Clips, *, opset: int) -> onnx.ModelProto:
-    """A new model; a constant that something else reads too is stored a second time instead."""
+    """Make the new model; a constant that something else reads too is stored a second time."""
     rewrite = Rewrite(wiring.graph)
     for each in outcome.tensors:
         if each.params is not None:
@@ -33,7 +36,7 @@ def write_graph(wiring: Wiring, outcome: Outcome, clips: Clips, *, opset: int) -
         else:
             _activation_off(rewrite, wiring, each.tensor, clips.get(each.tensor.name, ()), opset)
     _set_biases(rewrite, outcome.biases)
-    return rewrite.finished()
+    return rewrite.finish()
 
 
 def _set_tensor(rewrite: Rewrite, wiring: Wiring, outcome: TensorOutcome) -> None:
@@ -70,7 +73,7 @@ def _set_zero_point(
 
 
 def _constant_off(rewrite: Rewrite, wiring: Wiring, tensor: QuantTensor, real: Array) -> None:
-    """The float values take the place and name of the dequantized ones."""
+    """Put the float values in the place, and under the name, of the dequantized ones."""
     graph = wiring.graph
     dequantizers = wiring.dequantizers[tensor.name]
     outputs = [graph.node(index).output[0] for index in dequantizers]
@@ -90,12 +93,13 @@ def _activation_off(
     clips: tuple[FoldedClip, ...],
     opset: int,
 ) -> None:
-    """Readers take the value that was quantized, or what the clips make of it."""
+    """Let readers take the value that was quantized, or what the clips make of it."""
     graph = wiring.graph
     quantizers = wiring.quantizers.get(tensor.name, ())
     dequantizers = wiring.dequantizers[tensor.name]
     outputs = [graph.node(index).output[0] for index in dequantizers]
     real = tensor.float_name
+    # Several quantizers of one value share the clips that are put back.
     if quantizers and clips and real:
         real = rewrite.clipped.get(real) or _put_back(
             rewrite, wiring, tensor, clips, opset, target=outputs[0] if outputs else None
@@ -118,7 +122,7 @@ def _put_back(
     opset: int,
     target: str | None,
 ) -> str:
-    """Nodes where the first quantizer was; the last one's output is what the readers read."""
+    """Put clips where the first quantizer was; give the last one's output, for the readers."""
     source = str(tensor.float_name)
     kind = tensor.params.scale.dtype
     nodes = []
@@ -142,7 +146,7 @@ def _put_back(
 
 
 def _set_biases(rewrite: Rewrite, outcomes: Iterable[BiasOutcome]) -> None:
-    """In place where all that read the bias want the same of it, else one for each reader."""
+    """Change a bias in place where all its readers want the same, else make one for each."""
     graph = rewrite.base
     by_bias: dict[int, list[BiasOutcome]] = {}
     for outcome in outcomes:
@@ -161,6 +165,7 @@ def _set_biases(rewrite: Rewrite, outcomes: Iterable[BiasOutcome]) -> None:
 
 
 def _same_bias(one: BiasOutcome, other: BiasOutcome) -> bool:
+    # Real values come from the same stored bias, so that two of them are equal.
     if one.real is not None or other.real is not None:
         return one.real is not None and other.real is not None
     return np.array_equal(one.scale, other.scale) and np.array_equal(one.integers, other.integers)  # type: ignore[arg-type]
@@ -181,7 +186,7 @@ def _set_bias(rewrite: Rewrite, index: int, outcome: BiasOutcome) -> None:
 
 
 def _own_bias(rewrite: Rewrite, index: int, outcome: BiasOutcome) -> None:
-    """This reader's bias differs from the other readers': it gets a constant of its own."""
+    """Give a reader whose bias differs from the other readers' a constant of its own."""
     site = outcome.site
     name = f"{rewrite.base.node(index).output[0]}_for_{site.layer}"
     if outcome.real is not None:

@@ -1,1 +1,1 @@
-"""Edits written into PT2E programs."""
+"""This room states PT2E programs for edits, and writes edits into them. It needs no torch."""

@@ -1,4 +1,4 @@
-"""The float weights that a PT2E program's integers were rounded from. Needs no torch."""
+"""This module finds the float weights that a PT2E program's integers were rounded from."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -36,7 +36,10 @@ def pair_with_floats(network: Network, original: Model) -> Pairing:
 
 
 def _pair_by_name(network: Network, original: Model) -> Pairing:
-    """ResNet8's weights are called as the layers are that read them."""
+    """Pair with a file of weights, which has no graph: ResNet8's are called as the layers are.
+
+    A file that matches no more than half of the constants is refused.
+    """
     weights = read_safetensors(original.path)
     constants = [t for t in network.tensors if t.role != "activation"]
     known = [t for t in constants if t.name in weights and weights[t.name].shape == t.shape]

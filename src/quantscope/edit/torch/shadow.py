@@ -1,4 +1,4 @@
-"""The wiring of a PT2E program in the form that plans are made on. Needs no torch.
+"""This module states the wiring of a PT2E program in the form that plans are made on.
 
 Which quantizers hang together, what may be switched off and what an edit must refuse do not depend
 on the framework. So a program's graph is stated once as an ONNX graph that nobody runs: quantizers
@@ -29,7 +29,7 @@ _AS_IDENTITY = ("Pad",)
 
 
 def kind_of(node: ProgramNode) -> str:
-    """`QuantizeLinear` and `DequantizeLinear`, or what else the operator is in ONNX's words."""
+    """Give the operator in ONNX's words: `QuantizeLinear`, `DequantizeLinear`, `Conv`, ..."""
     namespace, operator, *_ = node.op.split(".")
     if namespace == "quantized_decomposed":
         return _KINDS.get(operator, operator)
@@ -38,12 +38,13 @@ def kind_of(node: ProgramNode) -> str:
 
 
 def parameter_names(node: ProgramNode) -> tuple[str, str]:
-    """What a quantizer calls its scale and its zero-point."""
+    """Give the names that a quantizer has for its scale and its zero-point."""
     plural = "s" if "per_channel" in node.op else ""
     return f"scale{plural}", f"zero_point{plural}"
 
 
 def shadow_of(file: Pt2File, program: ProgramGraph) -> QdqGraph:
+    """State a program as an ONNX graph; weights whose numbers do not matter are left empty."""
     initializers: dict[str, onnx.TensorProto] = {}
     nodes = []
     for node in program.nodes:
@@ -77,7 +78,7 @@ def shadow_of(file: Pt2File, program: ProgramGraph) -> QdqGraph:
 
 
 def _looked_at(program: ProgramGraph) -> set[str]:
-    """Constants whose numbers matter: parameters, and floats that the program itself quantizes."""
+    """Name the constants whose numbers matter: parameters, and floats that the graph quantizes."""
 
     def found() -> Iterator[str]:
         for node in program.nodes:

@@ -1,4 +1,4 @@
-"""A PT2E program under edits, through its graph's arguments. Needs no torch."""
+"""The PyTorch implementation of the protocol that edits are made through. It needs no torch."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ class ProgramWritten:
 
 
 def open_program_subject(model: Model) -> "ProgramSubject":
-    """Refuse PyTorch files that hold no quantized program."""
+    """Open a program for edits; refuse PyTorch files that hold no quantized program."""
     match model:
         case ProgramModel():
             return ProgramSubject(model)
@@ -56,7 +56,7 @@ def open_program_subject(model: Model) -> "ProgramSubject":
 
 
 class ProgramSubject:
-    """What an edit means is found on a shadow of the program's graph, which nobody runs."""
+    """A PT2E program under edits; `graph` is a shadow of its own graph, which nobody runs."""
 
     suffix = ".pt2"
     lifted = False
@@ -79,7 +79,7 @@ class ProgramSubject:
         return pair_with_floats(self.network, original)
 
     def clips(self, original: Model | None, pairing: Pairing | None) -> Clips:
-        """PT2E folds few; weights alone do not say which."""
+        """Find what quantizers replaced; PT2E folds few, and weights alone do not say which."""
         if pairing is None or not isinstance(original, ProgramModel):
             return folded_clips(self.network, None, None, None)
         graph = shadow_of(original.file, original.graph)
@@ -102,7 +102,7 @@ class ProgramSubject:
 
     def notes(self, wiring: Wiring, outcome: Outcome) -> Iterator[str]:
         """Tell of quantizers that use fewer integers than their type has."""
-        del wiring
+        del wiring  # the protocol gives it; only ONNX files need it
         for each in outcome.tensors:
             params, limits = each.params, self._unchanged.limits(each.tensor)
             if params is None or params == each.tensor.params or limits is None:

@@ -1,4 +1,4 @@
-"""A PT2E program with other parameters, integers and quantizers, as a file. Needs no torch.
+"""This module writes other parameters, integers and quantizers into a copy of a PT2E program.
 
 Scales and zero-points are arguments of the graph's quantizers or tensors beside the weights; a
 quantizer that is switched off is taken out, and what it was given flows on.
@@ -35,7 +35,7 @@ class ProgramWriter:
         self.file, self.graph = file, graph
         self.program: dict[str, Any] = copy.deepcopy(dict(file.program))
         self.arrays: dict[str, Array] = {}
-        """Tensors of the file that are others now, by the file's names for them."""
+        """The tensors that are others now, by the file's names for them."""
         self._nodes = {node.name: node for node in graph.nodes}
         self._makers = {name: node for node in graph.nodes for name in node.outputs}
         self._stated: dict[str, Any] = {
@@ -52,6 +52,7 @@ class ProgramWriter:
     def write(
         self, wiring: Wiring, outcome: Outcome, clips: Mapping[str, tuple[FoldedClip, ...]]
     ) -> None:
+        """Write an outcome into the copy."""
         for each in outcome.tensors:
             if each.params is None:
                 self._switch_off(each, clips.get(each.tensor.name, ()))
@@ -85,12 +86,12 @@ class ProgramWriter:
                 self._store(name, self._within_limits(tensor, each.integers))
 
     def _within_limits(self, tensor: QuantTensor, integers: Array) -> Array:
-        """What rounding gives may be beyond the integers that the quantizer uses."""
+        """Clip to the integers that the quantizer uses, which may be fewer than its type has."""
         limits = self.limits(tensor)
         return integers if limits is None else np.clip(integers, *limits)
 
     def limits(self, tensor: QuantTensor) -> tuple[int, int] | None:
-        """The integers that its quantizers use, where they say it."""
+        """Find the smallest and largest integer that its quantizers use; None if they say none."""
         for node in self._quantizers(tensor):
             low, high = node.arguments.get("quant_min"), node.arguments.get("quant_max")
             if isinstance(low, int) and isinstance(high, int):
@@ -98,6 +99,7 @@ class ProgramWriter:
         return None
 
     def _set(self, node: ProgramNode, scale: Array, zero_point: Array) -> None:
+        """Set a quantizer's parameters: stored tensors per channel, plain arguments per tensor."""
         names = parameter_names(node)
         for name, value in zip(names, (scale, zero_point), strict=True):
             given = node.arguments.get(name)
@@ -112,12 +114,13 @@ class ProgramWriter:
                     entry["arg"] = {kind: number}
 
     def _store(self, name: str, values: Array) -> None:
-        """In the type and shape that the file has."""
+        """Store values in the type and shape that the file has for them."""
         fqn = self.graph.constants[name]
         stored = self.file.stored[fqn]
         self.arrays[fqn] = values.astype(stored.dtype).reshape(stored.shape)
 
     def _switch_off(self, each: TensorOutcome, clips: tuple[FoldedClip, ...]) -> None:
+        """Mark a tensor's quantizers as gone, and put back the clips that they replaced."""
         tensor = each.tensor
         for node in self._quantizers(tensor):
             source = str(node.arguments["input"])
@@ -150,7 +153,7 @@ class ProgramWriter:
             self._store(source, bias.integers)
 
     def _insert(self, clip: FoldedClip, source: str, before: ProgramNode) -> str:
-        """The operator that a quantizer replaced, in front of where it stood."""
+        """Put the operator that a quantizer replaced in front of it; give its output's name."""
         values, nodes = self._graph["tensor_values"], self._graph["nodes"]
         name = clip.name.replace(".", "_")
         while name in values:
@@ -167,30 +170,32 @@ class ProgramWriter:
             "metadata": {},
             "is_hop_single_tensor_return": None,
         }
+        # A clip gives what it is given: the same shape and type.
         values[name] = copy.deepcopy(values[source])
         nodes.insert(nodes.index(self._stated[before.name]), made)
         return name
 
     def _take_out(self) -> None:
+        """Remove the marked quantizers; whatever read one reads what the quantizer was given."""
         graph, signature = self._graph, self.program["graph_module"]["signature"]
         removed = [self._stated[name] for name in self._removed]
         graph["nodes"] = [node for node in graph["nodes"] if node not in removed]
         for name in self._renamed:
             graph["tensor_values"].pop(name, None)
         for node in graph["nodes"]:
-            node["inputs"] = [{**g, "arg": self._followed(g["arg"])} for g in node["inputs"]]
-        graph["outputs"] = [self._followed(value) for value in graph["outputs"]]
+            node["inputs"] = [{**g, "arg": self._follow(g["arg"])} for g in node["inputs"]]
+        graph["outputs"] = [self._follow(value) for value in graph["outputs"]]
         signature["output_specs"] = [
-            {kind: {**content, "arg": self._followed(content["arg"])}}
+            {kind: {**content, "arg": self._follow(content["arg"])}}
             for spec in signature["output_specs"]
             for kind, content in spec.items()
         ]
         self._retype()
 
-    def _followed(self, value: Any) -> Any:
-        """An argument that reads past the quantizers that are gone."""
+    def _follow(self, value: Any) -> Any:
+        """Let an argument, however nested, read past the quantizers that are gone."""
         if isinstance(value, list):
-            return [self._followed(each) for each in value]
+            return [self._follow(each) for each in value]
         if not isinstance(value, dict):
             return value
         if set(value) == {"name"} and isinstance(value["name"], str):
@@ -198,10 +203,10 @@ class ProgramWriter:
             while name in self._renamed:
                 name = self._renamed[name]
             return {"name": name}
-        return {key: self._followed(each) for key, each in value.items()}
+        return {key: self._follow(each) for key, each in value.items()}
 
     def _retype(self) -> None:
-        """What only moves numbers gives the type that it is given."""
+        """Correct the types after operators that only move numbers, which now move floats."""
         values = self._graph["tensor_values"]
         for node in self._graph["nodes"]:
             known = self._nodes.get(node["name"])
@@ -216,7 +221,7 @@ class ProgramWriter:
                     values[output]["dtype"] = values[source]["dtype"]
 
     def to_bytes(self, metadata: Mapping[str, str]) -> bytes:
-        """The archive: the same for the same program, edits and versions."""
+        """Give the archive's bytes, the same for the same program, edits and versions."""
         configs = copy.deepcopy(dict(self.file.configs))
         members: dict[str, bytes] = {
             "archive_format": b"pt2",
@@ -224,7 +229,7 @@ class ProgramWriter:
             ".data/version": b"6",
             "byteorder": b"little",
             _PROGRAM: json.dumps(self.program).encode(),
-            "data/sample_inputs/model.pt": b"",
+            "data/sample_inputs/model.pt": b"",  # never loaded, and most of a file that has them
         }
         taken = {stored.member for stored in self.file.stored.values()}
         members |= {member: self.file.archive.read(member) for member in sorted(taken)}
@@ -241,7 +246,7 @@ class ProgramWriter:
 
 
 def _own_member(file: Pt2File, fqn: str, taken: set[str]) -> str:
-    """The member that held it, or a new one where others are stored there too."""
+    """Choose the member that held a tensor, or a new one where others are stored there too."""
     member = file.stored[fqn].member
     if sum(stored.member == member for stored in file.stored.values()) == 1:
         return member
@@ -254,6 +259,7 @@ def _own_member(file: Pt2File, fqn: str, taken: set[str]) -> str:
 
 
 def _meta(array: Array) -> dict[str, Any]:
+    """Describe a tensor as the archive does; strides are in elements, not bytes."""
     strides = [step // array.itemsize for step in np.asarray(array, order="C").strides]
     return {
         "dtype": _NUMBERS[array.dtype.name],

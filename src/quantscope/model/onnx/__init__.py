@@ -1,4 +1,4 @@
-"""ONNX files: looked into before anything trusts them, and read into a `Network`.
+"""This room looks into ONNX files before anything trusts them, and reads them into a `Network`.
 
 How it is put together
 - `file.py` opens and checks a file (`load_onnx`), with `wire.py` leaving its weights on disk,

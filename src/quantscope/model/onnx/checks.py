@@ -1,4 +1,4 @@
-"""Is the graph a graph: every name known, made once, in no circle, every operator valid."""
+"""This module checks a graph: every name known and made once, no circle, every operator valid."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,12 +49,13 @@ def check_model(path: Path, proto: onnx.ModelProto) -> None:
 
 
 def one_line(error: Exception) -> str:
+    """Give an error's text on one line of at most 240 characters."""
     text = " ".join(str(error).split()).removesuffix(".")
     return text if len(text) <= 240 else text[:237] + "..."
 
 
 def weightless(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy in topological order whose external constants have become graph inputs.
+    """Copy the model in topological order, with external constants made graph inputs.
 
     onnx's checker and shape inference would look for their bytes otherwise.
     """
@@ -90,6 +91,7 @@ def weightless(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _external_value(node: onnx.NodeProto) -> onnx.TensorProto | None:
+    """Give the tensor of a Constant node if its bytes are elsewhere."""
     if node.op_type != "Constant" or len(node.output) != 1:
         return None
     for attribute in node.attribute:
@@ -110,7 +112,7 @@ def sort_nodes(graph: onnx.GraphProto) -> None:
 
 
 def topological_order(graph: onnx.GraphProto) -> list[int]:
-    """Indices of the nodes, each after those that it reads from; the file's order where it can.
+    """List the nodes' indices, each after those that it reads from; as the file where it can.
 
     Nodes of a circle are left out.
     """
@@ -138,7 +140,7 @@ def topological_order(graph: onnx.GraphProto) -> list[int]:
 
 
 def _reads(node: onnx.NodeProto) -> Iterator[str]:
-    """Names that the node reads, those that its subgraphs take from outside too."""
+    """List the names that a node reads, those that its subgraphs take from outside too."""
     yield from (name for name in node.input if name)
     for attribute in node.attribute:
         for graph in subgraphs(attribute):
@@ -154,6 +156,7 @@ def _captured(graph: onnx.GraphProto) -> set[str]:
 
 
 def _check_names(path: Path, graph: onnx.GraphProto, outer: frozenset[str]) -> None:
+    """Raise if a name is made twice or by nothing; subgraphs also see the names of `outer`."""
     given = {value.name for value in graph.input}
     given |= {tensor.name for tensor in graph.initializer}
     given |= {sparse.values.name for sparse in graph.sparse_initializer}
@@ -185,7 +188,7 @@ def _check_names(path: Path, graph: onnx.GraphProto, outer: frozenset[str]) -> N
 def _check_numbers(
     path: Path, graph: onnx.GraphProto, opset: int, outer: Mapping[str, str] = _NOTHING_WRONG
 ) -> None:
-    """What computes takes numbers, and some; onnx's checker does not look at constants."""
+    """Raise if what computes is given text or nothing; onnx's checker looks at no constants."""
     wrong = {**outer, **_constants_without_numbers(graph)}
     for index, node in enumerate(graph.node):
         for place, name in enumerate(node.input if wrong else ()):
@@ -218,7 +221,7 @@ def _no_numbers(tensor: onnx.TensorProto) -> str | None:
 
 
 def _takes_numbers(node: onnx.NodeProto, place: int, opset: int, *, empty: bool) -> bool:
-    """Whether an operator's input cannot be text, or nothing."""
+    """Tell whether an operator's input cannot be text, or cannot be empty."""
     if empty:  # nothing can be quantized, but not with no scale
         return node.op_type in QOPERATOR_OPS or (node.op_type in QDQ_OPS and place > 0)
     if node.op_type in _NUMERIC:

@@ -1,4 +1,4 @@
-"""Quantized tensors while they are being found in an ONNX file."""
+"""This module gathers quantized tensors while they are being found in an ONNX file."""
 
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,7 +12,7 @@ from quantscope.model.onnx.quant_params import read_params
 
 @dataclass
 class QuantizedValues:
-    """Drafts in the order of the file, and how to find one by the value it describes.
+    """The drafts in the order of the file, and by the values that they describe.
 
     `absorbed` are the Q and DQ nodes that became parameters of a draft; other ones (of dynamic
     quantization) remain layers. `origins` lead from what absorbed nodes give back to the value
@@ -28,12 +28,13 @@ class QuantizedValues:
     notes: list[str] = field(default_factory=list)
 
     def written(self, name: str) -> list[Draft]:
-        """The drafts of a value that a layer writes: of its integers, or of each quantizer."""
+        """Give the drafts of a value that a layer writes: of its integers, or of each quantizer."""
         integer = self.by_integer.get(name)
         return [integer] if integer else self.by_float.get(name, [])
 
 
 def register(found: QuantizedValues, draft: Draft) -> None:
+    """Add a draft, to be found by its integers and by what it quantizes."""
     found.drafts.append(draft)
     for name in draft.integer_names:
         found.by_integer[name] = draft
@@ -51,7 +52,10 @@ def describe(
     axis: int | None,
     block_size: int = 0,
 ) -> Draft:
-    """The draft of an integer value that somebody reads with this scale."""
+    """Find or make the draft of an integer value that somebody reads with this scale.
+
+    A draft whose parameters were only carried over takes those that are stated here.
+    """
     kind = graph.type(integer)
     before = found.by_integer.get(integer)
     stored = graph.tensor(integer)
@@ -89,6 +93,6 @@ def describe(
 
 
 def padded_inputs(node: ir.Node, count: int) -> tuple[str, ...]:
-    """Input names, with "" for those that the node does not have."""
+    """Give the input names, with "" for those that the node does not have."""
     names = input_names(node)
     return (*names, *[""] * (count - len(names)))

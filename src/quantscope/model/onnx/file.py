@@ -1,4 +1,4 @@
-"""An ONNX file that was looked at before anything trusts it."""
+"""This module opens an ONNX file and checks it before anything trusts it."""
 
 import hashlib
 import mmap
@@ -30,10 +30,10 @@ from quantscope.model.onnx.wire import WireError, has_bad_text, without_weights
 Format = Literal["float", "qdq", "qoperator", "mixed"]
 
 _MOST_AT_ONCE = 65_536
-"""Nobody exports a fixed batch of more images; it would be filled up for every run."""
+"""The largest fixed batch that is run: nobody exports more, and each run would fill it up."""
 
 _MOST_BYTES = 2**31 - 1
-"""A message of protobuf is no longer."""
+"""The size of the largest message that protobuf has."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class OnnxFile:
         return True
 
     def load_proto(self) -> onnx.ModelProto:
-        """A fresh copy of the whole model with all weights in memory, to be changed or run."""
+        """Load a fresh copy of the whole model, all weights in memory, to be changed or run."""
         self.check_affordable()
         proto = onnx.load(self.path, load_external_data=False)
         load_external(self.path, proto)
@@ -77,6 +77,7 @@ class OnnxFile:
 
     @cached_property
     def op_counts(self) -> Mapping[str, int]:
+        """The number of nodes of each operator, subgraphs not entered."""
         counts: dict[str, int] = {}
         for node in self.hollow.graph.node:
             counts[node.op_type] = counts.get(node.op_type, 0) + 1
@@ -93,6 +94,7 @@ def load_onnx(path: Path | str) -> OnnxFile:
         memoryview(mapped) as content,
     ):
         proto = _parse(path, content)
+    # Before onnx's own checker, which would follow every call of a function.
     check_functions(path, proto)
     external_files = locate_tensors(path, proto)
     check_model(path, proto)
@@ -116,7 +118,10 @@ def load_onnx(path: Path | str) -> OnnxFile:
 
 
 def classifier_input(file: OnnxFile) -> Port:
-    """The one input of a classifier, with its shape; of images it has four dimensions."""
+    """Find the one input of a classifier; raise if there are more, or it takes no batch.
+
+    For images its shape has four dimensions.
+    """
     if len(file.inputs) != 1:
         found = ", ".join(spec.name for spec in file.inputs) or "none"
         raise BadModelError(
@@ -138,7 +143,7 @@ def classifier_input(file: OnnxFile) -> Port:
 
 
 def ends_in_softmax(file: OnnxFile) -> bool:
-    """Whether the first output is probabilities already, looking through Q, DQ and Identity."""
+    """Tell whether the first output is probabilities already, seen through Q, DQ and Identity."""
     makers = {name: node for node in file.hollow.graph.node for name in node.output if name}
     name = file.outputs[0].name if file.outputs else ""
     see_through = QDQ_OPS | {"Identity", "Cast"}
@@ -175,9 +180,10 @@ _OTHER_KINDS = (
 
 
 def _parse(path: Path, content: memoryview) -> onnx.ModelProto:
+    """Parse the model without its large weights; say what else the file is if it is no ONNX."""
     head = bytes(content[:512])
     for start, kind in _OTHER_KINDS:
-        if head.startswith(start) or head[4:8] == start:
+        if head.startswith(start) or head[4:8] == start:  # .ort files have their mark at byte 4
             raise BadModelError(f"{path} is not an ONNX model but {kind}")
     proto = onnx.ModelProto()
     try:
@@ -203,6 +209,7 @@ def _first_bytes(head: bytes) -> str:
 
 
 def _digest(path: Path, external_files: tuple[Path, ...]) -> str:
+    """Compute the file's SHA-256 or, with external data, that of all files' digests in a row."""
     digests = []
     for part in (path, *external_files):
         try:

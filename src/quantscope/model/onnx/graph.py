@@ -1,4 +1,4 @@
-"""The file's graph as objects (onnx-ir), its constants read only when somebody asks."""
+"""This module gives a file's graph as objects (onnx-ir); constants are read only when asked for."""
 
 import os
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ STANDARD = frozenset({"", "ai.onnx", MICROSOFT})
 
 @dataclass(frozen=True)
 class OnnxGraph:
-    """Nodes in an order in which they can run; values are told apart by their names.
+    """The nodes in an order in which they can run; values are told apart by their names.
 
     `types` has what shape inference found, dynamic dimensions as symbols; `sized` the same with
     `batch` put in for a dynamic first dimension of the inputs (None: no input has one).
@@ -36,12 +36,12 @@ class OnnxGraph:
     _computed: frozenset[str] = field(repr=False)
 
     def tensor(self, name: str | None) -> ir.TensorProtocol | None:
-        """The stored constant of this name, of an initializer or a Constant node."""
+        """Give the stored constant of this name, of an initializer or a Constant node."""
         return self._tensors.get(name) if name else None
 
     def array(self, name: str | None) -> NDArray[Any] | None:
-        """A small constant's values, seen through Identity and Cast; None if it is computed."""
-        for _ in range(len(self.nodes)):
+        """Read a small constant, seen through Identity and Cast; None if it is computed."""
+        for _ in range(len(self.nodes)):  # no chain is longer
             node = self.makers.get(name or "")
             if node is None or node.op_type not in ("Identity", "Cast"):
                 break
@@ -50,6 +50,7 @@ class OnnxGraph:
         return None if tensor is None else self.read(tensor)
 
     def read(self, tensor: ir.TensorProtocol) -> NDArray[Any]:
+        """Read a constant's values; external ones are memory-mapped."""
         try:
             return tensor.numpy()
         except Exception as error:  # onnx-ir raises many kinds; each is a fault of the file
@@ -63,7 +64,7 @@ class OnnxGraph:
         return {name: node for node in self.nodes for name in output_names(node) if name}
 
     def is_constant(self, name: str | None) -> bool:
-        """Stored, or computed from nothing but what is stored."""
+        """Tell whether a value is stored, or computed from nothing but what is stored."""
         return bool(name) and (name in self._tensors or name in self._computed)
 
     def type(self, name: str) -> TensorType:
@@ -71,6 +72,7 @@ class OnnxGraph:
 
 
 def open_graph(file: OnnxFile) -> OnnxGraph:
+    """Open the graph of a checked file, and infer its shapes with an open batch and one of 1."""
     try:
         model = ir.from_proto(file.hollow)
     except Exception as error:  # onnx-ir raises many kinds; each is a fault of the file
@@ -92,7 +94,7 @@ def open_graph(file: OnnxFile) -> OnnxGraph:
 
 
 def input_names(node: ir.Node) -> tuple[str, ...]:
-    """The names that a node reads, "" for an input left out."""
+    """List the names that a node reads, "" for an input left out."""
     return tuple(value.name or "" if value is not None else "" for value in node.inputs)
 
 
@@ -134,7 +136,7 @@ def _constant_value(node: ir.Node) -> ir.TensorProtocol | None:
 
 
 def _with_path(file: OnnxFile, tensor: ir.TensorProtocol) -> ir.TensorProtocol:
-    """External tensors get the full path that was checked, so that they can be mapped."""
+    """Give external tensors the full path that was checked, so that they can be mapped."""
     if not isinstance(tensor, ir.ExternalTensor):
         return tensor
     return ir.ExternalTensor(
@@ -148,6 +150,7 @@ def _with_path(file: OnnxFile, tensor: ir.TensorProtocol) -> ir.TensorProtocol:
 
 
 def _computed(nodes: tuple[ir.Node, ...], tensors: dict[str, ir.TensorProtocol]) -> Iterator[str]:
+    """Name the values that are computed from constants alone; nodes with subgraphs give none."""
     fixed = set(tensors)
     for node in nodes:
         names = [name for name in input_names(node) if name]

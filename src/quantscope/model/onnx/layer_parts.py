@@ -1,4 +1,4 @@
-"""What a node of the file is as a layer: its kind, name, attributes, and what it reads."""
+"""This module describes a node as a layer: its kind, name, attributes, and what it reads."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -25,6 +25,7 @@ _SETTING_TYPES = frozenset({"int64", "bool", "string", "unknown"})
 
 
 def float_op_type(node: ir.Node) -> str:
+    """Name the float operator that a node stands for, such as `Conv` for a QLinearConv."""
     layout = layout_of(node)
     if layout is not None:
         return layout.op_type
@@ -42,7 +43,7 @@ def node_title(file: OnnxFile, node: ir.Node) -> NodeTitle:
 
 
 def readings(graph: OnnxGraph, values: QuantizedValues, node: ir.Node) -> tuple[Reading, ...]:
-    """The inputs in the float operator's order, without scales and zero-points."""
+    """List the inputs in the float operator's order, without scales and zero-points."""
     op_type = float_op_type(node)
     return tuple(
         _reading(graph, values, op_type, place, name)
@@ -52,13 +53,14 @@ def readings(graph: OnnxGraph, values: QuantizedValues, node: ir.Node) -> tuple[
 
 
 def read_value(graph: OnnxGraph, values: QuantizedValues, name: str) -> Reading:
-    """A value as nobody in particular reads it."""
+    """Describe a value as nobody in particular reads it, such as an output of the model."""
     return _reading(graph, values, "", 0, name)
 
 
 def _reading(
     graph: OnnxGraph, values: QuantizedValues, op_type: str, place: int, name: str
 ) -> Reading:
+    """Describe one input; a constant is followed through layout changes to what is stored."""
     stored = name
     draft = _draft(values, stored)
     while draft is None and graph.is_constant(stored) and graph.tensor(stored) is None:
@@ -92,6 +94,7 @@ def _draft(values: QuantizedValues, name: str) -> Draft | None:
 def _constant_role(
     op_type: str, place: int, dtype: str, shape: Shape | None, draft: Draft | None
 ) -> Literal["weight", "bias", "setting"]:
+    """Tell what a constant is to the operator that reads it in this place."""
     is_number = draft is None and (dtype in _SETTING_TYPES or shape == ())
     if is_number or (draft is None and op_type in _NUMBERS_ARE_SETTINGS):
         return "setting"
@@ -103,10 +106,11 @@ def _constant_role(
 
 
 def _data_names(node: ir.Node) -> Iterator[str]:
+    """List the inputs that are data, in the float operator's order."""
     names = input_names(node)
     layout = layout_of(node)
     if node.op_type == "MatMulNBits" and node.domain == MICROSOFT:
-        places = [0, 1, 5]
+        places = [0, 1, 5]  # the activation, the packed weight and the bias
     elif layout is None:
         yield from names
         return
@@ -117,7 +121,7 @@ def _data_names(node: ir.Node) -> Iterator[str]:
 
 
 def attributes_of(node: ir.Node) -> dict[str, AttributeValue]:
-    """Numbers and strings; tensors only by type and shape, graphs not at all."""
+    """Give a node's numbers and strings; tensors only by type and shape, graphs not at all."""
     found: dict[str, AttributeValue] = {}
     for name, attribute in sorted(node.attributes.items()):
         value = attribute.value
@@ -136,6 +140,7 @@ _LISTS = (ir.AttributeType.INTS, ir.AttributeType.FLOATS, ir.AttributeType.STRIN
 
 
 def subgraph_names(node: ir.Node) -> tuple[str, ...]:
+    """List the attributes that hold graphs: `then_branch`, `body` or, in lists, `name[0]`."""
     names: list[str] = []
     for attribute in node.attributes.values():
         if attribute.type == ir.AttributeType.GRAPH:

@@ -1,4 +1,4 @@
-"""QOperator models as QDQ: the same arithmetic, stated in operators that can be taken apart.
+"""This module states QOperator models as QDQ: the same arithmetic, in operators taken apart.
 
 A QLinearConv hides its steps in one kernel. Lifted, it is DequantizeLinear, Conv, QuantizeLinear:
 what the file states, without what a kernel makes of it. Integer tensors keep their names.
@@ -14,6 +14,7 @@ from onnx import helper, numpy_helper
 from quantscope.errors import BadModelError
 
 PER_AXIS_OPSET = 13
+"""The first opset whose DequantizeLinear takes scales by channel."""
 
 # Operators whose inputs are one tensor with its scale and zero-point, then the output's.
 _UNARY = {
@@ -29,7 +30,7 @@ _SOFTMAX_OF_ONE_AXIS = 13  # before this opset it was one of all axes from the n
 
 
 def lift_to_qdq(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A new model with every QLinear operator as DequantizeLinear, float operator, QuantizeLinear.
+    """State every QLinear operator as DequantizeLinear, float operator and QuantizeLinear.
 
     Operators without such a form (dynamic ones, MatMulNBits) stay as they are. The given model is
     not changed.
@@ -47,7 +48,7 @@ def lift_to_qdq(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _with_axes(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model itself, or a copy in the first opset that has per-axis DequantizeLinear."""
+    """Give the model itself, or a copy in the first opset that has per-axis DequantizeLinear."""
     opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
     if opset >= PER_AXIS_OPSET:
         return model
@@ -62,12 +63,18 @@ def _with_axes(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _is_old_softmax(node: onnx.NodeProto) -> bool:
+    """Tell whether a QLinearSoftmax is over several axes, which today's Softmax cannot state."""
     attributes = {a.name: a.i for a in node.attribute}
     is_old = attributes.get("opset", 0) < _SOFTMAX_OF_ONE_AXIS
     return node.op_type == "QLinearSoftmax" and is_old and attributes.get("axis", -1) != -1
 
 
 class _Lifter:
+    """The nodes and constants of the new graph, as they are made node by node.
+
+    `real` remembers which values were dequantized, by tensor, scale and zero-point.
+    """
+
     def __init__(self, graph: onnx.GraphProto):
         self.constants = {tensor.name: tensor for tensor in graph.initializer}
         for node in graph.node:
@@ -79,6 +86,7 @@ class _Lifter:
         self.names = {name for node in graph.node for name in (*node.input, *node.output)}
 
     def lift(self, node: onnx.NodeProto) -> None:
+        """Add the node as QDQ, or as it is where it has no such form."""
         forms: dict[str, Callable[[onnx.NodeProto], None]] = {
             "QLinearConv": self._conv,
             "QLinearMatMul": self._matmul,
@@ -158,6 +166,7 @@ class _Lifter:
     def _operator(
         self, node: onnx.NodeProto, op: str, inputs: list[str], y_scale: str, y_zero: str
     ) -> None:
+        """Add the float operator and, if there is an output scale, its QuantizeLinear."""
         (output,) = node.output
         quantized = bool(y_scale)
         result = self._fresh(f"{output}.float") if quantized else output
@@ -173,7 +182,7 @@ class _Lifter:
             )
 
     def _dequantized(self, tensor: str, scale: str, zero: str, *, axis: int | None = None) -> str:
-        """The name of the tensor's real values; made once for all that use them."""
+        """Give the name of a tensor's real values, which are made once for all that use them."""
         key = tensor, scale, zero
         if key not in self.real:
             name = self._fresh(f"{tensor}.real")
@@ -188,7 +197,7 @@ class _Lifter:
         return self.real[key]
 
     def _bias(self, bias: str, x_scale: str, w_scale: str, *, factor: float = 1.0) -> str:
-        """An int32 bias counts in steps of the product of the two scales."""
+        """Dequantize an int32 bias, which counts in steps of the product of the two scales."""
         if not {x_scale, w_scale} <= self.constants.keys():
             raise BadModelError(
                 f"The scales of the bias '{bias}' are computed while the model runs; "
@@ -208,7 +217,7 @@ class _Lifter:
         return self._dequantized(bias, name, "", axis=0)
 
     def _fresh(self, name: str) -> str:
-        """`name`, or the first of its numbered variants that the model does not use yet."""
+        """Take `name`, or the first of its numbered variants that the model does not use yet."""
         candidate, number = name, 2
         while candidate in self.names:
             candidate, number = f"{name}_{number}", number + 1

@@ -1,4 +1,4 @@
-"""Models that are right, but want more memory or time than anybody has: told before they run.
+"""This module refuses models that are right but want more memory or time than anybody has.
 
 What only the numbers in a run decide cannot be told here: how often a loop repeats whose end is
 computed, or a shape that is.
@@ -17,15 +17,16 @@ from quantscope.model.onnx.shapes import infer_shapes
 from quantscope.model.onnx.tensors import element_bits, is_external, shape_of, subgraphs
 
 _MOST_BYTES = 2**30
-"""The largest value that is computed for an image: full HD in 128 channels just fits."""
+"""The bytes of the largest value computed for an image: full HD in 128 channels just fits."""
 
 _MOST_TURNS = 1_000_000
-"""Loops over the samples of a recording have thousands."""
+"""The most turns of a loop; loops over the samples of a recording have thousands."""
 
 _MOST_UNFOLDED = 1_000_000
-"""Networks have thousands of operators; functions that call functions can make billions."""
+"""The most operators; networks have thousands, functions that call functions can make billions."""
 
 Constants = Mapping[str, float]
+"""The single numbers that are known, by their names."""
 
 
 def check_functions(path: Path, proto: onnx.ModelProto) -> None:
@@ -71,7 +72,7 @@ def _check_values(path: Path, graph: onnx.GraphProto) -> None:
         shape, kind = shape_of(value.type), value.type.tensor_type.elem_type
         if shape is None or value.name not in makers:
             continue
-        bits = (element_bits(kind) if kind else None) or 32
+        bits = (element_bits(kind) if kind else None) or 32  # of an unknown type, as if float32
         size = prod(dim for dim in shape if isinstance(dim, int)) * bits // 8
         if size > _MOST_BYTES:
             raise BadModelError(
@@ -92,7 +93,7 @@ def _nodes(nodes: Iterator[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 
 
 def _turns_in(graph: onnx.GraphProto, outer: Constants) -> float:
-    """How often what is innermost repeats, as far as constants alone say it."""
+    """Count how often what is innermost repeats, as far as constants alone say it."""
     known = {**outer, **_constants(graph)}
     most = 1.0
     for node in graph.node:
@@ -104,7 +105,7 @@ def _turns_in(graph: onnx.GraphProto, outer: Constants) -> float:
 
 
 def _turns(loop: onnx.NodeProto, known: Constants) -> float:
-    """How often a loop repeats where nothing in it can end it, else 1."""
+    """Count how often a loop repeats where nothing in it can end it, else 1; inf has no end."""
     body = next((a.g for a in loop.attribute if a.name == "body"), None)
     count, condition = (*loop.input, "", "")[:2]
     if body is None or not _goes_on(body, known) or known.get(condition, 1.0) == 0:
@@ -113,7 +114,7 @@ def _turns(loop: onnx.NodeProto, known: Constants) -> float:
 
 
 def _goes_on(body: onnx.GraphProto, outer: Constants) -> bool:
-    """Whether a loop's condition is only passed on, or constant."""
+    """Tell whether a loop's condition is only passed on, or constant."""
     makers = {name: node for node in body.node for name in node.output}
     name = body.output[0].name if body.output else ""
     for _ in range(len(makers)):

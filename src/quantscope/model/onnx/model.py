@@ -1,4 +1,4 @@
-"""An ONNX file, opened."""
+"""The opened ONNX file."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -16,7 +16,7 @@ from quantscope.model.opened import Model
 
 
 class OnnxModel(Model):
-    """`file` is the checked file, without its weights; `proto` is the whole model."""
+    """An ONNX model: `file` is the checked file, without its weights, `proto` the whole model."""
 
     framework = "onnx"
     executions = ("reference", "runtime")
@@ -47,7 +47,7 @@ class OnnxModel(Model):
 
     @cached_property
     def graph(self) -> OnnxGraph:
-        """Nodes, constants, and the shapes that inference finds."""
+        """The nodes, constants, and the shapes that inference finds."""
         return open_graph(self.file)
 
     def _read_network(self) -> Network:
@@ -78,6 +78,7 @@ class OnnxModel(Model):
 
     @cached_property
     def gives_probabilities(self) -> bool:
+        """Whether the first output is the result of a Softmax."""
         return ends_in_softmax(self.file)
 
     def check_original(self, other: Model) -> None:

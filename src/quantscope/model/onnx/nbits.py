@@ -1,4 +1,4 @@
-"""Weights of onnxruntime's MatMulNBits: 2, 4 or 8 bits in blocks, packed into bytes."""
+"""This module unpacks weights of onnxruntime's MatMulNBits: 2, 4 or 8 bits in blocks."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,10 @@ from quantscope.model.onnx.quant_params import NotShownError, checked_params
 
 
 class NBitsWeight(NamedTuple):
-    """A MatMulNBits weight: [N, K] integers in blocks along K, as the operator stores them."""
+    """A MatMulNBits weight: [N, K] integers in blocks along K, as the operator stores them.
+
+    `columns` is N, `rows` is K. Each block is padded to whole bytes.
+    """
 
     columns: int
     rows: int
@@ -35,25 +38,26 @@ class NBitsWeight(NamedTuple):
         return self.columns * self.blocks * self.blob_bytes
 
     def unpack(self, packed: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Unpack to [N, K], without what fills up the last block."""
         blobs = packed.reshape(self.columns, self.blocks, self.blob_bytes)
         values = _unpack_bits(blobs, self.bits)[..., : self.block_size]
         return values.reshape(self.columns, -1)[:, : self.rows]
 
     def unpack_zero_points(self, packed: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Shape [N, blocks]; each row is padded to whole bytes."""
+        """Unpack to [N, blocks]; each row is padded to whole bytes."""
         row_bytes = -(-self.blocks * self.bits // 8)
         return _unpack_bits(packed.reshape(self.columns, row_bytes), self.bits)[:, : self.blocks]
 
 
 def _unpack_bits(packed: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
-    """Small values out of bytes along the last axis, the lowest bits first."""
+    """Take small values out of bytes along the last axis, the lowest bits first."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     spread = (packed[..., np.newaxis] >> shifts) & np.uint8(2**bits - 1)
     return spread.reshape(*packed.shape[:-1], -1)
 
 
 def add_nbits(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None:
-    """A draft of a MatMulNBits' weight, or a note that says why not."""
+    """Add a draft of a MatMulNBits' weight, or a note that says why not."""
     try:
         _add_weight(graph, found, node)
     except NotShownError as reason:
@@ -84,7 +88,7 @@ def _add_weight(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None
             f"The weight {packed_name!r} in {graph.file.path} does not hold {weight.columns} x "
             f"{weight.rows} values of {weight.bits} bits in blocks of {weight.block_size}"
         )
-    if packed_zero_point is None:
+    if packed_zero_point is None:  # the operator's default is the middle of the type
         zero_point: Array = np.full((weight.columns, weight.blocks), 2 ** (weight.bits - 1))
     else:
         zero_point = weight.unpack_zero_points(packed_zero_point)

@@ -1,6 +1,6 @@
-"""Which of ONNX's operators take integers and their scales."""
+"""The names of ONNX's domains, and of the operators that take integers and their scales."""
 
-DEFAULT_DOMAINS = ("", "ai.onnx")
+DEFAULT_DOMAINS = ("", "ai.onnx")  # two spellings of one domain
 QDQ_OPS = frozenset({"QuantizeLinear", "DequantizeLinear"})
 # Operators that take integers and their scales, of ONNX itself and of onnxruntime's own domain.
 QOPERATOR_OPS = frozenset(

@@ -1,4 +1,4 @@
-"""QuantizeLinear and DequantizeLinear, which state the scales of a QDQ model."""
+"""This module reads QuantizeLinear and DequantizeLinear, which state a QDQ model's scales."""
 
 import onnx_ir as ir
 
@@ -11,7 +11,7 @@ from quantscope.model.onnx.tensors import element_type
 
 
 def add_quantizer(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None:
-    """A QuantizeLinear or DequantizeLinear becomes part of a draft, or a note says why not."""
+    """Make a QuantizeLinear or DequantizeLinear part of a draft, or note why not."""
     try:
         if node.op_type == "QuantizeLinear":
             _add_quantize(graph, found, node)

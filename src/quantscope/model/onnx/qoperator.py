@@ -1,4 +1,4 @@
-"""Operators that take integers and their scales as inputs, and the float operator each stands for.
+"""This module reads operators that take integers and their scales as inputs.
 
 `QLinearConv` and `QLinearMatMul` are ONNX; the others are onnxruntime's (`com.microsoft`).
 """
@@ -17,7 +17,7 @@ from quantscope.model.onnx.quant_params import NotShownError, checked_params, re
 
 
 class Scaled(NamedTuple):
-    """Positions among the inputs: a quantized value, its scale, its zero-point.
+    """The positions among the inputs of a quantized value, its scale and its zero-point.
 
     `axis` is that of a scale with one value per channel.
     """
@@ -30,7 +30,7 @@ class Scaled(NamedTuple):
 
 @dataclass(frozen=True)
 class QOperator:
-    """How a QOperator's inputs are laid out.
+    """The layout of a QOperator's inputs, and the float operator (`op_type`) it stands for.
 
     `output` has the positions of the output's scale and zero-point; `bias` that of an integer bias
     whose scale is the product of the first two; `plain` are inputs without a scale.
@@ -77,7 +77,7 @@ _FIXED = {
 
 
 def _layout(op_type: str, *, input_count: int, trans_b: bool = False) -> QOperator | None:
-    """The layout of an operator with this many inputs; None if it is not a known QOperator."""
+    """Find the layout of an operator with this many inputs; None if it is no known QOperator."""
     if op_type == "QLinearConcat":
         parts = range(2, input_count - 2, 3)
         return QOperator("Concat", tuple(Scaled(i, i + 1, i + 2) for i in parts), output=(0, 1))
@@ -88,6 +88,7 @@ def _layout(op_type: str, *, input_count: int, trans_b: bool = False) -> QOperat
 
 
 def layout_of(node: ir.Node) -> QOperator | None:
+    """Find the layout of a node's inputs; None if it is no known QOperator."""
     trans_b = attribute_int(node, "transB", 0) != 0
     return _layout(node.op_type, input_count=len(node.inputs), trans_b=trans_b)
 
@@ -95,7 +96,7 @@ def layout_of(node: ir.Node) -> QOperator | None:
 def add_qoperator(
     graph: OnnxGraph, found: QuantizedValues, node: ir.Node, layout: QOperator
 ) -> None:
-    """Drafts of what the operator reads and writes, or notes that say why not."""
+    """Add drafts of what the operator reads and writes, or notes that say why not."""
     names = padded_inputs(node, 9)
     read: list[Draft | None] = []
     for slot in layout.scaled:
@@ -148,7 +149,7 @@ def _add_bias(
     read: list[Draft | None],
     alpha: float,
 ) -> None:
-    """An int32 bias is counted in steps of the product of both scales."""
+    """Add an int32 bias, which is counted in steps of the product of both scales."""
     x, weight = (*read, None, None)[:2]
     stored = graph.tensor(name)
     if x is None or weight is None or stored is None or name in found.by_integer:

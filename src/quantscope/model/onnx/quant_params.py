@@ -1,4 +1,4 @@
-"""Scales and zero-points out of a file, checked against the tensor that they belong to."""
+"""This module reads scales and zero-points, and checks them against the tensor they belong to."""
 
 import numpy as np
 
@@ -23,7 +23,7 @@ def read_params(
     block_size: int = 0,
     shape: Shape | None = None,
 ) -> QuantParams:
-    """The parameters stated for `tensor`.
+    """Read the parameters stated for `tensor`; raise `NotShownError` for those computed in a run.
 
     `axis` counts only where the scale has several values: a list of one is a single scale.
     """
@@ -62,6 +62,7 @@ def checked_params(
     axis: int | None = None,
     block_size: int = 0,
 ) -> QuantParams:
+    """Make parameters of what the file holds; raise one line that names the tensor and file."""
     try:
         return QuantParams(scale, zero_point, dtype, axis=axis, block_size=block_size)
     except BadConfigError as error:
@@ -73,7 +74,7 @@ def checked_params(
 
 
 def _check_fit(graph: OnnxGraph, tensor: str, params: QuantParams, shape: Shape | None) -> None:
-    """Does the scale have one value per channel, or per block?"""
+    """Raise unless the scale has one value per channel, or per block."""
     if shape is None or params.axis is None:
         return
     if not -len(shape) <= params.axis < len(shape):

@@ -1,4 +1,4 @@
-"""Every place in a file that states a scale, gathered into one draft per quantized tensor."""
+"""This module gathers every place that states a scale into one draft per quantized tensor."""
 
 import onnx_ir as ir
 
@@ -32,6 +32,7 @@ MOVES_INTEGERS = frozenset(
 
 
 def find_quantized_values(graph: OnnxGraph) -> QuantizedValues:
+    """Find all quantized tensors of a graph; the notes tell of those that cannot be shown."""
     found = QuantizedValues()
     for node in graph.nodes:
         if node.domain not in STANDARD or not node.outputs:
@@ -49,6 +50,7 @@ def find_quantized_values(graph: OnnxGraph) -> QuantizedValues:
 
 
 def _carry_over(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None:
+    """Let what is moved keep the parameters of its source; scales by channel may not fit it."""
     source = found.by_integer.get(padded_inputs(node, 1)[0])
     if source is None or source.params.scale.ndim:
         return

@@ -1,4 +1,4 @@
-"""An ONNX file, float, QDQ or QOperator, as a `Network`."""
+"""This module reads an ONNX file, float, QDQ or QOperator, as a `Network`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,6 +65,7 @@ def _parts(graph: OnnxGraph, values: QuantizedValues) -> Parts:
 
 
 def _steps(graph: OnnxGraph, values: QuantizedValues) -> Iterator[Step]:
+    """Make a step of every node but quantizers and what computes from constants alone."""
     nodes = [
         node
         for node in graph.nodes

@@ -1,4 +1,4 @@
-"""Types and shapes of every tensor, by onnx's inference on the graph without its weights."""
+"""This module infers types and shapes of all tensors by onnx, on the graph without its weights."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -14,6 +14,8 @@ MICROSOFT = "com.microsoft"
 
 
 class TensorType(NamedTuple):
+    """The element type and shape of a value; `unknown` and None where they are not known."""
+
     dtype: str
     shape: Shape | None
 
@@ -21,7 +23,7 @@ class TensorType(NamedTuple):
 def infer_types(
     proto: onnx.ModelProto, *, batch: int | None
 ) -> tuple[dict[str, TensorType], int | None]:
-    """Type of every value by name, and the batch that was put in for a dynamic first dimension.
+    """Infer the type of every value, and the batch put in for a dynamic first dimension, if any.
 
     With `batch=None` dynamic dimensions stay symbols. What cannot be inferred is as the file
     declares it, or missing.
@@ -29,7 +31,7 @@ def infer_types(
     skeleton = weightless(proto)
     declared = {value.name: value for value in skeleton.graph.value_info}
     used = None if batch is None else _set_batch(skeleton, batch)
-    graph = _inferred(skeleton).graph
+    graph = _infer(skeleton).graph
     types = {tensor.name: _constant_type(tensor) for tensor in proto.graph.initializer}
     for value in (*declared.values(), *graph.value_info, *graph.input, *graph.output):
         found, before = _value_type(value), types.get(value.name, TensorType("unknown", None))
@@ -44,10 +46,11 @@ def infer_shapes(proto: onnx.ModelProto, *, batch: int) -> onnx.ModelProto:
     """Give the model without its weights, with the shapes of all values, inner graphs' too."""
     skeleton = weightless(proto)
     _set_batch(skeleton, batch)
-    return _inferred(skeleton)
+    return _infer(skeleton)
 
 
-def _inferred(skeleton: onnx.ModelProto) -> onnx.ModelProto:
+def _infer(skeleton: onnx.ModelProto) -> onnx.ModelProto:
+    """Run onnx's inference; give the skeleton itself, as declared, where that gives up."""
     _replace_nodes(skeleton)
     # What the file says of its inner tensors may be stale; it only helps where onnx knows no rule.
     unknown = {
@@ -73,7 +76,7 @@ def _value_type(value: onnx.ValueInfoProto) -> TensorType:
 
 
 def _known(dim: Dim) -> Dim:
-    """onnx numbers the dimensions that it could not work out; those names mean nothing."""
+    """Drop the names that onnx gives to dimensions it could not work out: they mean nothing."""
     return None if isinstance(dim, str) and dim.startswith("unk__") else dim
 
 
@@ -105,12 +108,14 @@ def _set_batch(skeleton: onnx.ModelProto, batch: int) -> int | None:
         for dim in value.type.tensor_type.shape.dim:
             if dim.dim_param in symbols:
                 dim.dim_value = batch
+    # The declared shapes of the outputs would contradict the batch; they are inferred anew.
     for value in graph.output:
         value.type.tensor_type.ClearField("shape")
     return batch
 
 
 def _replace_nodes(skeleton: onnx.ModelProto) -> None:
+    """Put standard operators of the same shapes in the place of onnxruntime's own."""
     nodes = [new for node in skeleton.graph.node for new in _look_alike(skeleton, node)]
     copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
     skeleton.graph.ClearField("node")
@@ -150,6 +155,7 @@ _GIVES_FLOAT = {"DynamicQuantizeMatMul", "MatMulIntegerToFloat"}
 
 
 def _look_alike(skeleton: onnx.ModelProto, node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
+    """Give standard nodes with the shapes and types of this one, or the node itself."""
     attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     is_microsoft = node.domain == MICROSOFT and len(node.output) > 0
     if not is_microsoft or attributes.get("channels_last") or not node.input:
@@ -188,7 +194,7 @@ def _reduce_mean(
         (e.version for e in skeleton.opset_import if e.domain in ("", "ai.onnx")), default=1
     )
     keepdims = attributes.get("keepdims", 1)
-    if opset < 18:
+    if opset < 18:  # from there on the axes are an input
         yield _node("ReduceMean", [node.input[0]], node.output[0], axes=axes, keepdims=keepdims)
         return
     name = f"{node.output[0]}/axes"

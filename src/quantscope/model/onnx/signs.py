@@ -1,4 +1,4 @@
-"""Which values of a graph can never be negative, so that clipping negatives does nothing there."""
+"""This module finds values that can never be negative, where clipping negatives does nothing."""
 
 import numpy as np
 import onnx_ir as ir
@@ -58,7 +58,7 @@ _JOINS = frozenset({"Add", "Concat", "Mul"})
 
 
 def relu_drafts(graph: OnnxGraph, values: QuantizedValues) -> set[Draft]:
-    """Drafts that clip negatives which the computation before them can give."""
+    """Find the drafts that clip negatives which the computation before them can give."""
     clipped, computed = _never_negative(graph, values)
     return {
         draft
@@ -68,7 +68,7 @@ def relu_drafts(graph: OnnxGraph, values: QuantizedValues) -> set[Draft]:
 
 
 def _never_negative(graph: OnnxGraph, values: QuantizedValues) -> tuple[set[str], set[str]]:
-    """Values without negatives whatever the model is given, and those where no clipping helps."""
+    """Find the values without negatives, and among them those that need no quantizer for that."""
     found: set[str] = set()
     computed: set[str] = set()
     for node in graph.nodes:
@@ -94,6 +94,7 @@ def _integer_side(node: ir.Node) -> str:
 
 
 def _gives_none(graph: OnnxGraph, node: ir.Node, found: set[str]) -> bool:
+    """Tell whether a node gives no negatives, if the values `found` have none."""
     layout = layout_of(node)
     op_type = layout.op_type if layout else node.op_type
     names = input_names(node)

@@ -1,4 +1,4 @@
-"""Where a model's tensors are, and whether their bytes are really there."""
+"""This module finds where a model's tensors are, and checks that their bytes are there."""
 
 from collections.abc import Iterable, Iterator
 from math import prod
@@ -18,7 +18,7 @@ _KNOWN_TYPES = frozenset(member.value for member in ir.DataType) - {ir.DataType.
 
 
 def element_type(code: int) -> str:
-    """The name used here of an ONNX element type: `int8`, `float32`, `float8e4m3fn`."""
+    """Name an ONNX element type as it is called here: `int8`, `float32`, `float8e4m3fn`."""
     if code not in _KNOWN_TYPES:
         return "unknown"
     name = ir.DataType(code).name.lower()
@@ -26,7 +26,7 @@ def element_type(code: int) -> str:
 
 
 def element_bits(code: int) -> int | None:
-    """Bits that one element takes in a file; None for strings."""
+    """Count the bits that one element takes in a file; None for strings."""
     if code == onnx.TensorProto.STRING:
         return None
     return int(ir.DataType(code).bitwidth)
@@ -39,7 +39,7 @@ OPEN_DIMENSION = -1  # what some exporters write where others give a symbol
 
 
 def shape_of(type_proto: onnx.TypeProto) -> Shape | None:
-    """None where the rank is unknown or the value is not a tensor."""
+    """Give a value's shape; None where the rank is unknown or the value is not a tensor."""
     if not type_proto.tensor_type.HasField("shape"):
         return None
     return tuple(_dim(dim) for dim in type_proto.tensor_type.shape.dim)
@@ -56,7 +56,7 @@ def is_external(tensor: onnx.TensorProto) -> bool:
 
 
 def external_range(tensor: onnx.TensorProto) -> tuple[str, int, int | None]:
-    """Location, offset and length (None: to the end) as the file states them, unchecked."""
+    """Read location, offset and length (None: to the end) as the file states them, unchecked."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     length = entries.get("length")
     return (
@@ -67,7 +67,7 @@ def external_range(tensor: onnx.TensorProto) -> tuple[str, int, int | None]:
 
 
 def external_path(model: Path, location: str) -> Path:
-    """The data file, which must lie in the model's folder or below it, links followed."""
+    """Find the data file, which must lie in the model's folder or below it, links followed."""
     if location in (THIS_FILE, model.name):
         return model.resolve()
     folder = model.parent.resolve()
@@ -90,7 +90,7 @@ def external_path(model: Path, location: str) -> Path:
 
 
 def locate_tensors(model: Path, proto: onnx.ModelProto) -> tuple[Path, ...]:
-    """Check that every constant's bytes are there; the external data files, sorted."""
+    """Check that every constant's bytes are there; give the external data files, sorted."""
     sizes: dict[Path, int] = {}
     for tensor in _all_tensors(proto):
         count = _check_shape(model, f"The constant {tensor.name!r}", tuple(tensor.dims))
@@ -126,6 +126,7 @@ def load_external(model: Path, proto: onnx.ModelProto) -> None:
 
 
 def _check_shape(model: Path, what: str, dims: tuple[int, ...]) -> int:
+    """Count the elements of a shape; raise if it is negative or absurd."""
     if any(dim < 0 for dim in dims):
         raise BadModelError(f"{what} in {model} has the negative dimension {min(dims)}")
     if len(dims) > 64 or prod(max(dim, 1) for dim in dims) > MOST_ELEMENTS:
@@ -178,7 +179,7 @@ def _check_inline(model: Path, tensor: onnx.TensorProto, count: int, bits: int |
             + len(tensor.string_data)
         )
         if tensor.data_type in (onnx.TensorProto.COMPLEX64, onnx.TensorProto.COMPLEX128):
-            needed = 2 * count
+            needed = 2 * count  # the real and the imaginary part
         else:
             needed = count if bits is None or bits >= 8 else -(-count * bits // 8)
     if found != needed:
@@ -214,6 +215,7 @@ def _tensors_of(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
 
 
 def subgraphs(attribute: onnx.AttributeProto) -> Iterator[onnx.GraphProto]:
+    """List the graphs that an attribute holds, such as the branches of an If."""
     if attribute.HasField("g"):
         yield attribute.g
     yield from attribute.graphs

@@ -1,4 +1,4 @@
-"""Parse an ONNX file without its weights.
+"""This module parses an ONNX file without its weights.
 
 Protobuf copies every byte it parses. A model of several hundred MB is nearly all weights, so the
 large `raw_data` fields are cut out of the bytes first and become references to their place in
@@ -13,6 +13,7 @@ import onnx
 from google.protobuf.message import Message  # type: ignore[import-untyped]
 
 INLINE_BYTES = 1024
+"""The largest `raw_data` that stays in the message: small constants are looked at anyway."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
@@ -30,6 +31,8 @@ class WireError(ValueError):
 
 
 class _Field(NamedTuple):
+    """A field of a message: its number, wire type, and where it, its value and its end are."""
+
     number: int
     kind: int
     start: int
@@ -38,12 +41,12 @@ class _Field(NamedTuple):
 
 
 def without_weights(content: memoryview, *, location: str) -> bytes:
-    """The serialized model, each large `raw_data` replaced by its offset in the file `location`."""
+    """Give the serialized model, each large `raw_data` replaced by its offset in `location`."""
     return b"".join(_rewrite(content, 0, len(content), _MODEL, location))
 
 
 def has_bad_text(message: Message) -> bool:
-    """Protobuf hands out a string that is not UTF-8 as bytes, which nobody expects."""
+    """Tell whether a string is not UTF-8: protobuf hands it out as bytes, which nobody expects."""
     for field, value in message.ListFields():
         values = value if field.is_repeated else (value,)
         if field.type == field.TYPE_STRING and any(isinstance(text, bytes) for text in values):
@@ -56,6 +59,7 @@ def has_bad_text(message: Message) -> bool:
 def _rewrite(
     content: memoryview, start: int, end: int, inside: Mapping[int, object], location: str
 ) -> Iterator[bytes]:
+    """Give the bytes of a message anew; `inside` are the fields that lead to tensors."""
     if inside is _TENSOR:
         yield from _rewrite_tensor(content, start, end, location)
         return
@@ -89,6 +93,7 @@ def _rewrite_tensor(content: memoryview, start: int, end: int, location: str) ->
 
 
 def _fields(content: memoryview, start: int, end: int) -> Iterator[_Field]:
+    """Walk over the fields of a message, without copying or entering any."""
     position = start
     while position < end:
         tag, value = _read_varint(content, position, end)
@@ -111,6 +116,7 @@ def _fields(content: memoryview, start: int, end: int) -> Iterator[_Field]:
 
 
 def _read_varint(content: memoryview, position: int, end: int) -> tuple[int, int]:
+    """Read a number of 7 bits a byte, the lowest first; give it and the position after it."""
     number = 0
     for place in range(10):
         if position >= end:

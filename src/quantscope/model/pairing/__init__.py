@@ -1,4 +1,4 @@
-"""Which tensor of the float network each quantized tensor stands for; by structure, not by name.
+"""This room finds the float tensor that each quantized tensor stands for, by structure, not name.
 
 How it is put together
 - `pair.py` has the result, a `Pairing`, and the ways to it: `pair_models` for opened models, `pair`

@@ -1,4 +1,4 @@
-"""The constants of two networks' layers, and how alike they are after quantization."""
+"""This module reads the constants of layers, and tells how alike two are after quantization."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,14 +17,14 @@ from quantscope.model.pairing.kinds import LINEAR
 
 Array = NDArray[Any]
 
-_ROWS, _COLUMNS = 64, 512
-_FEWEST_COLUMNS = 4
-_SMALL = 4096
+_ROWS, _COLUMNS = 64, 512  # about so many rows and columns of a large weight are compared
+_FEWEST_COLUMNS = 4  # up to a factor, any two channels of one number are the same
+_SMALL = 4096  # constants of more numbers are not read to be compared
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Some of a weight's numbers, an output channel a row, taken alike from equal `shape`s."""
+    """Some of a weight's numbers, one row an output channel, taken alike from equal `shape`s."""
 
     shape: tuple[int, ...]
     rows: Array
@@ -32,11 +32,14 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class Constants:
-    """Reads what the file stores; PyTorch's formats store float weights where we do not look."""
+    """The constants that a network's file stores, read when they are asked for.
+
+    PyTorch's formats store float weights where it does not look; theirs are None.
+    """
 
     network: Network
     opened: OnnxGraph | None = None
-    """Of that network, where it is at hand; otherwise the file is opened."""
+    """The graph of that network, where it is at hand; otherwise the file is opened."""
     _samples: dict[str, Sample | None] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -53,7 +56,7 @@ class Constants:
         return open_graph(file)
 
     def array(self, operand: Operand) -> Array | None:
-        """As the layer reads it, dequantized; None where it is computed or not at hand."""
+        """Give a constant as the layer reads it, dequantized; None if computed or not at hand."""
         if operand.role == "activation":
             return None
         if operand.quant is not None and operand.quant.has_data:
@@ -64,11 +67,12 @@ class Constants:
         quant = operand.quant
         if quant is None or quant.float_name is None:
             return self._laid_out(operand.name, None)
+        # The file quantizes a float constant while it runs, so its reader sees rounded values.
         given = self._laid_out(quant.float_name, None)
         return None if given is None else dequantize(quantize(given, quant.params), quant.params)
 
     def _laid_out(self, name: str, stored: Array | None) -> Array | None:
-        """A constant behind Transpose and Reshape; `stored` is what the chain starts from."""
+        """Follow a constant through Transpose and Reshape, from `stored` where that is given."""
         graph = self._graph
         assert graph is not None
         found = graph.array(name) if stored is None else None
@@ -87,6 +91,7 @@ class Constants:
         return before.reshape(whole) if fits else before
 
     def weight_sample(self, layer: Layer, kind: str) -> Sample | None:
+        """Sample a layer's weight, once; None where it is not at hand, or not finite."""
         if layer.name not in self._samples:
             self._samples[layer.name] = self._weight_sample(layer, kind)
         return self._samples[layer.name]
@@ -96,6 +101,7 @@ class Constants:
         array = self.array(weight) if weight is not None else None
         if array is None or array.ndim < 2 or not np.isfinite(array).all():
             return None
+        # Whatever the layout, the first axis shall count the output channels.
         if kind == LINEAR and not layer.attributes.get("transB", 0):
             array = array.swapaxes(-1, -2)
         if kind == LINEAR and array.ndim > 2:
@@ -107,7 +113,7 @@ class Constants:
         return Sample(array.shape, flat[::row, ::column].astype(np.float64))
 
     def small(self, operand: Operand) -> Array | None:
-        """Settings and the constants of elementwise layers, if they are few numbers."""
+        """Read a setting or the constant of an elementwise layer, if it is few numbers."""
         if prod(dim for dim in operand.shape or () if isinstance(dim, int)) > _SMALL:
             return None
         found = self.array(operand)
@@ -124,10 +130,10 @@ def constants_of(model: Model, network: Network | None = None) -> Constants:
 
 
 def weight_likeness(a: Sample, b: Sample) -> float | None:
-    """Cosine of the channels, each up to a factor, as folding a BatchNormalization leaves it.
+    """Compute the cosine of the channels, each up to a factor, as a folded BatchNormalization is.
 
-    0 to 1; None where there is nothing to compare. Channels count by their size in both. Where a
-    channel is a handful of numbers it is the cosine of the whole.
+    It is from 0 to 1; None where there is nothing to compare. Channels count by their size in both.
+    Where a channel is a handful of numbers it is the cosine of the whole.
     """
     if a.shape != b.shape:
         return None
@@ -140,18 +146,19 @@ def weight_likeness(a: Sample, b: Sample) -> float | None:
 
 
 def same_constants(a: Array, b: Array) -> bool | None:
-    """Equal but for rounding; None where their sizes cannot be compared."""
+    """Tell whether constants are equal but for rounding; None if their sizes cannot be compared."""
     if a.size != b.size and min(a.size, b.size) != 1:
         return None
     one, two = (np.broadcast_to(x.reshape(-1), max(a.size, b.size)).astype(float) for x in (a, b))
     if not (np.isfinite(one).all() and np.isfinite(two).all()):
         return bool((one == two).all())
     size = max(float(np.linalg.norm(one)), float(np.linalg.norm(two)))
+    # A tenth, since one of the two may be rounded to 8 bits or fewer.
     return bool(np.linalg.norm(one - two) <= 0.1 * size)
 
 
 def as_plus_or_times(layer: Layer, constant: Array) -> Array:
-    """x - c is x + (-c), and x / c is x * (1 / c); one file may have either."""
+    """Take x - c as x + (-c), and x / c as x * (1 / c), since one file may have either."""
     if len(layer.activations) != 1 or layer.inputs[0].role != "activation":
         return constant
     if layer.op_type == "Sub":

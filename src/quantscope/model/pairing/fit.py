@@ -1,4 +1,4 @@
-"""How well one layer can stand for another, by what both files say of the two alone."""
+"""This module judges how well one layer can stand for another, by what the two alone say."""
 
 from typing import NamedTuple
 
@@ -21,11 +21,16 @@ from quantscope.model.pairing.kinds import (
 )
 
 ALIKE = 0.9
+"""The cosine of weights from which on they are taken for the same."""
 UNLIKE = 0.6
+"""The cosine of weights below which they are taken for others; between the two nothing is said."""
 
 
 class Fit(NamedTuple):
-    """`evidence` of the constants: 1 the same, 0 unknown, -1 others. Sorts best last."""
+    """The evidence of the constants (1 the same, 0 unknown, -1 others) and other differences.
+
+    `differences` counts attributes that are not equal, and an output of another shape.
+    """
 
     evidence: int
     differences: int
@@ -38,7 +43,7 @@ def fit(
     float_constants: Constants,
     quant_constants: Constants,
 ) -> Fit | None:
-    """For two layers of one kind; None if their shapes rule it out."""
+    """Judge two layers of one kind; None if their shapes rule it out."""
     evidence = 0
     if kind in WEIGHTED:
         samples = (
@@ -71,6 +76,7 @@ def _output_shape(layer: Layer) -> Shape | None:
 
 
 def _same_weight_shape(a: Layer, b: Layer, kind: str) -> bool:
+    """Tell whether the weights may be the same; a matrix product's may lie transposed."""
     shapes = [next((o.shape for o in x.inputs if o.role == "weight"), None) for x in (a, b)]
     if kind == LINEAR or shapes[0] is None or shapes[1] is None:
         return True
@@ -80,6 +86,7 @@ def _same_weight_shape(a: Layer, b: Layer, kind: str) -> bool:
 def _settings_agree(
     a: Layer, b: Layer, kind: str, a_constants: Constants, b_constants: Constants
 ) -> int:
+    """Compare the small constants of two layers: 1 the same, 0 unknown, -1 others."""
     if len(a.inputs) != len(b.inputs):
         return 0
     if a.op_type != b.op_type and kind not in (ADD_CONSTANT, TIMES_CONSTANT):

@@ -1,4 +1,4 @@
-"""Weights and biases of the float network as they are after folding what follows a layer."""
+"""This module folds what follows a layer of the float network into its weight and bias."""
 
 from collections.abc import Sequence
 from math import prod
@@ -23,9 +23,10 @@ Array = NDArray[Any]
 def folded_constant(
     constants: Constants, layer: Layer, kind: str, role: str, after: Sequence[tuple[Layer, str]]
 ) -> Array | None:
-    """The weight or bias of a convolution or matrix product with the layers `after` folded in.
+    """Give the weight or bias of a convolution or matrix product with the layers `after` folded in.
 
-    None where a constant is not at hand, or is not one number a channel.
+    It is float32 and a new array; None where a constant is not at hand, or is not one number a
+    channel.
     """
     weight = next((o for o in layer.inputs if o.role == "weight"), None)
     array = constants.array(weight) if weight is not None else None
@@ -58,7 +59,7 @@ def folded_constant(
 def _affine(
     constants: Constants, layer: Layer, kind: str, channels: int
 ) -> tuple[Array, Array] | None:
-    """What it does to each channel: times the first, plus the second."""
+    """Give what a layer does to each channel: times the first, plus the second; None if unknown."""
     found = [constants.array(o) for o in layer.inputs if o.role != "activation"]
     arrays = [np.ravel(array).astype(np.float64) for array in found if array is not None]
     if len(arrays) < len(found) or any(array.size not in (1, channels) for array in arrays):
@@ -76,7 +77,10 @@ def _affine(
 
 
 def as_stored(array: Array, shape: tuple[int, ...], tensor: QuantTensor) -> Array:
-    """In the layout of the quantized file: a matrix may lie there transposed."""
+    """Lay float values out as in the quantized file, where a matrix may lie transposed.
+
+    A square matrix is turned if that is nearer to the stored integers.
+    """
     if array.ndim == 2 and array.T.shape == shape:
         if array.shape != shape:
             return array.T

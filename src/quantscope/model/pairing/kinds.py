@@ -1,4 +1,4 @@
-"""What makes two layers, or two shapes, the same one in a float and in a quantized network."""
+"""This module says when two layers, or shapes, are the same in a float and a quantized network."""
 
 from math import prod
 
@@ -45,7 +45,10 @@ _FIRST_INPUT_ONLY = frozenset({CLIP, NORM, *MOVES, "Expand", "Resize", "Slice", 
 
 
 def kind_of(layer: Layer) -> str:
-    """The operator as both networks may write it: `linear` is a Gemm or a MatMul by a constant."""
+    """Name the operator as both networks may write it: `linear` is a Gemm or MatMul by a constant.
+
+    An operator without a name for its kind is its own kind.
+    """
     op_type, activations = layer.op_type, len(layer.activations)
     if op_type in _MATRIX_PRODUCTS and activations == 1:
         return LINEAR
@@ -57,12 +60,12 @@ def kind_of(layer: Layer) -> str:
 
 
 def data_inputs(layer: Layer, kind: str) -> tuple[Operand, ...]:
-    """The activations that it computes with, without shapes, axes and limits that are computed."""
+    """Give the activations that a layer computes with, without computed shapes, axes and limits."""
     return layer.activations[:1] if kind in _FIRST_INPUT_ONLY else layer.activations
 
 
 def same_shape(a: Shape | None, b: Shape | None) -> bool:
-    """Nothing that is known of them differs; the first dimension, the batch, is not looked at."""
+    """Tell whether nothing that is known of them differs; the batch, which is first, may."""
     if a is None or b is None:
         return True
     if len(a) != len(b):
@@ -72,7 +75,7 @@ def same_shape(a: Shape | None, b: Shape | None) -> bool:
 
 
 def same_content(a: Shape | None, b: Shape | None) -> bool:
-    """The same but for dimensions of 1, or as many numbers an image: one reshaped is the other."""
+    """Tell whether one may be the other reshaped: alike but for 1s, or as many numbers a row."""
     if same_shape(a, b):
         return True
     assert a is not None and b is not None
@@ -83,7 +86,7 @@ def same_content(a: Shape | None, b: Shape | None) -> bool:
 
 
 def same_size(a: Shape | None, b: Shape | None) -> bool:
-    """As many numbers an image, or not known to differ: one may be the other with axes turned."""
+    """Tell whether one may be the other with axes turned: as many numbers a row, or unknown."""
     sizes = [shape[1:] if shape is not None else (None,) for shape in (a, b)]
     known = [[dim for dim in size if isinstance(dim, int)] for size in sizes]
     is_known = all(len(k) == len(size) for k, size in zip(known, sizes, strict=True))

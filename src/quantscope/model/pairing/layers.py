@@ -1,4 +1,4 @@
-"""Which layer of the float network each layer of the quantized one is.
+"""This module finds which layer of the float network each layer of the quantized one is.
 
 Layers whose weights are alike are anchors. From them and from the inputs it goes along the edges:
 a layer's counterpart is of its kind and reads what its inputs stand for, past layers that a
@@ -26,21 +26,24 @@ from quantscope.model.pairing.wiring import Made, Wiring
 
 FoundBy = Literal["weights", "structure", "order"]
 
-_MARGIN = 0.02
-_MOST_PERMUTED = 4
+_MARGIN = 0.02  # of cosine, by which an anchor must be better than any other
+_MOST_PERMUTED = 4  # inputs; beyond it their orders are too many, and the file's own is taken
 # Each is tried when the ones before it find nothing more.
 _ALL_INPUTS, _SOME_INPUTS, _BY_ORDER, _OTHER_CONSTANTS = range(4)
 
 
 class Match(NamedTuple):
-    """The float layer's number."""
+    """The number of the float layer that a quantized one stands for, and how it was found."""
 
     layer: int
     found_by: FoundBy
 
 
 class _Candidate(NamedTuple):
-    """Sorts worst first."""
+    """A float layer that may be the counterpart; the best has the largest `rank`.
+
+    `cost` is that of the layers that would have to be folded on the way.
+    """
 
     evidence: int
     cost: int
@@ -54,7 +57,10 @@ class _Candidate(NamedTuple):
 
 @dataclass(eq=False)
 class Alignment:
-    """What is known so far; `matches` by the quantized layer's number, `taken` the other way."""
+    """The matches known so far: `matches` by the quantized layer's number, `taken` the other way.
+
+    `inputs` and `outputs` lead from values of the quantized network to those of the float one.
+    """
 
     floats: Wiring
     quants: Wiring
@@ -66,7 +72,7 @@ class Alignment:
     taken: dict[int, int] = field(default_factory=dict)
 
     def reach(self, start: str) -> dict[str, tuple[int, ...]]:
-        """Float values that `start` may have become, and the float layers folded on the way."""
+        """Find the float values that `start` may have become, with the layers folded on the way."""
         found: dict[str, tuple[int, ...]] = {start: ()}
         waiting = [start]
         for value in waiting:
@@ -81,8 +87,8 @@ class Alignment:
         return found
 
     def start(self, value: str) -> str | None:
-        """The float value that a quantized network's value begins as, before anything folded."""
-        seen = 0
+        """Find the float value that a value here begins as, before anything folded."""
+        seen = 0  # no way back is longer than the network
         while value not in self.inputs and seen <= len(self.quants.kinds):
             made = self.quants.made.get(value)
             if made is None:
@@ -95,17 +101,18 @@ class Alignment:
         return self.inputs.get(value)
 
     def counterpart(self, made: Made) -> str | None:
+        """Give the float value that a matched layer's counterpart makes in the same place."""
         outputs = self.floats.network.layers[self.matches[made.layer].layer].outputs
         return outputs[made.output].name if made.output < len(outputs) else None
 
     def is_extra(self, layer: int) -> bool:
-        """A layer of the quantized network alone, which changes no value."""
+        """Tell whether only the quantized network has this layer, which changes no value."""
         if layer in self.matches or not self.quants.data[layer]:
             return False
         return layer in self.quants.moves or self.is_bias_apart(layer)
 
     def is_bias_apart(self, layer: int) -> bool:
-        """The Add of a bias that the float network's Gemm or Conv adds itself."""
+        """Tell whether it adds a bias that the float network's Gemm or Conv adds itself."""
         if self.quants.kinds[layer] != ADD_CONSTANT:
             return False
         made = self.quants.made.get(self.quants.data[layer][0])
@@ -124,7 +131,7 @@ class Alignment:
         self.taken[float_layer] = quant_layer
 
     def read_value(self, layer: int, slot: int) -> str | None:
-        """The float value that a matched layer's counterpart reads in this place."""
+        """Find the float value that a matched layer's counterpart reads in this place."""
         data = self.floats.data[self.matches[layer].layer]
         if self.quants.kinds[layer] not in COMMUTATIVE or len(data) < 2:
             return data[slot] if slot < len(data) else None
@@ -132,7 +139,7 @@ class Alignment:
         return data[order[slot]] if order is not None and slot < len(order) else None
 
     def _order(self, layer: int, data: tuple[str, ...]) -> tuple[int, ...] | None:
-        """Which way round a sum or product is written; None if nothing tells."""
+        """Find which way round a sum or product is written; None if nothing tells."""
         starts = [self.start(value) for value in self.quants.data[layer]]
         known = {slot: self.reach(at) for slot, at in enumerate(starts) if at is not None}
         operands = self.quants.operands[layer]
@@ -150,6 +157,11 @@ class Alignment:
         return fitting[0][1]
 
     def path_cost(self, operand: Operand, path: tuple[int, ...]) -> int:
+        """Count how unlikely it is that these float layers are folded before `operand`.
+
+        A layer that has a counterpart of its own is not folded, and a ReLU is folded just where
+        the quantizer clips negatives.
+        """
         kinds = [self.floats.kinds[layer] for layer in path]
         cost = sum(kind != IDENTITY for kind in kinds)
         cost += 3 * sum(layer in self.taken for layer in path)
@@ -160,8 +172,9 @@ class Alignment:
 
 
 def align(alignment: Alignment) -> None:
-    """Fill in `matches`."""
+    """Fill in `matches`, the surest first."""
     _anchor(alignment)
+    # A match may decide others, so each one found begins again with the surest level.
     level = _ALL_INPUTS
     while level <= _OTHER_CONSTANTS:
         level = _ALL_INPUTS if _advance(alignment, level) else level + 1
@@ -205,6 +218,10 @@ def _samples(wiring: Wiring, constants: Constants) -> dict[int, tuple[str, Sampl
 
 
 def _advance(alignment: Alignment, level: int) -> bool:
+    """Match what this level decides, forwards and then backwards; tell whether anything was.
+
+    Where only the order decides, one match at a time is made: it may spare the next such choice.
+    """
     found = False
     count = len(alignment.quants.kinds)
     for layer in range(count):
@@ -251,7 +268,7 @@ def _match(
 
 
 def _forward(alignment: Alignment, layer: int, level: int) -> Iterator[tuple[int, int]]:
-    """Float layers of this kind that read what its inputs stand for."""
+    """Find float layers of this kind that read what its inputs stand for, each with its cost."""
     if layer in alignment.matches:
         return
     floats, quants = alignment.floats, alignment.quants
@@ -280,7 +297,7 @@ def _forward(alignment: Alignment, layer: int, level: int) -> Iterator[tuple[int
 
 
 def _backward(alignment: Alignment, layer: int) -> Iterator[tuple[int, int]]:
-    """Float layers of this kind that make what its matched readers read."""
+    """Find float layers of this kind that make what its matched readers read, with their cost."""
     if layer in alignment.matches:
         return
     floats, quants = alignment.floats, alignment.quants
@@ -298,7 +315,10 @@ def _backward(alignment: Alignment, layer: int) -> Iterator[tuple[int, int]]:
 
 
 def read_as(alignment: Alignment, value: str) -> set[str]:
-    """Float values that the counterparts of its readers read, through layers only we have."""
+    """Find the float values that the counterparts of a value's readers read.
+
+    Layers that only the quantized network has are looked through.
+    """
     found: set[str] = set()
     for read in alignment.quants.readers.get(value, ()):
         if read.layer in alignment.matches:

@@ -1,4 +1,4 @@
-"""Which tensor of the float network each quantized tensor stands for; by structure, not by name."""
+"""The pairing of quantized tensors with float ones, and the way to it (`pair`)."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, fields
@@ -30,16 +30,16 @@ FoundBy = Literal["input", "weights", "structure", "order", "readers"]
 
 @dataclass(frozen=True)
 class TensorPair:
-    """`float_name` is the float file's name for what the quantized tensor `name` stands for.
+    """A quantized tensor `name`, and the float file's name for what it stands for.
 
     `layer` makes the tensor, or reads it if it is a constant; so does `float_layer` with
     `float_name`; both None for a model input. `through` are the operators between `layer`'s own
     counterpart and the float tensor that the quantized network does elsewhere: a ReLU that the
     quantizer does, a BatchNormalization in the weights. For a weight or bias they are those folded
-    into it, so the float constant alone is not what it was rounded from. `reshaped`: the same
-    numbers in the same order, but in another shape, or not known to be in the same (a weight may
-    lie transposed). `found_by` "readers": its layer has no counterpart, its readers have; "order":
-    several would do, and only the order of the layers decided.
+    into it, so the float constant alone is not what it was rounded from. `reshaped` says that the
+    same numbers are in another shape, or not known to be in the same (a weight may lie transposed).
+    `found_by` is "readers" if its layer has no counterpart but its readers have, "order" if several
+    would do and only the order of the layers decided.
     """
 
     name: str
@@ -54,9 +54,9 @@ class TensorPair:
     read_float: Callable[[], Array | None] | None = field(default=None, repr=False, compare=False)
 
     def float_values(self) -> Array | None:
-        """What a weight or bias was rounded from, with what is folded into it, laid out as stored.
+        """Read what a weight or bias was rounded from, folding included, laid out as stored.
 
-        None for activations, and where the float file's constants cannot be read.
+        It is None for activations, and where the float file's constants cannot be read.
         """
         return self.read_float() if self.read_float is not None else None
 
@@ -66,6 +66,8 @@ class TensorPair:
 
 @dataclass(frozen=True)
 class Unpaired:
+    """A quantized tensor without a counterpart, and why, as a person reads it."""
+
     name: str
     role: Role
     reason: str
@@ -73,7 +75,10 @@ class Unpaired:
 
 @dataclass(frozen=True)
 class LayerPair:
-    """`folded` are the float layers after `float_layer` whose work `layer` and its output do."""
+    """A layer and its counterpart.
+
+    `folded` are the float layers after `float_layer` whose work `layer` and its output do.
+    """
 
     layer: str
     float_layer: str
@@ -83,7 +88,7 @@ class LayerPair:
 
 @dataclass(frozen=True)
 class Pairing:
-    """Every quantized tensor is in `pairs` or in `unpaired`.
+    """The counterparts of all quantized tensors: each is in `pairs` or in `unpaired`.
 
     `inputs` and `outputs` are names in the files, the quantized network's first.
     """
@@ -135,8 +140,8 @@ def pair(
     _check_formats(float_network, quantized)
     float_constants, quant_constants = constants or (Constants(float_network), Constants(quantized))
     floats, quants = wire(float_network, float_constants), wire(quantized, quant_constants)
-    inputs = _matched_ends(float_network.inputs, quantized.inputs)
-    outputs = _matched_ends(float_network.outputs, quantized.outputs)
+    inputs = _match_ends(float_network.inputs, quantized.inputs)
+    outputs = _match_ends(float_network.outputs, quantized.outputs)
     _check_inputs(float_network, quantized)
     alignment = Alignment(
         floats=floats,
@@ -173,7 +178,7 @@ def pair(
 
 
 def _not_shown(network: Network) -> Iterator[Unpaired]:
-    """Quantizers that the reader could not take for one: layers there, and the notes say why."""
+    """List the quantizers that the reader could not take for one; its notes say why."""
     for layer in network.layers:
         if layer.op_type == "QuantizeLinear":
             start = f"{layer.outputs[0].name} is not shown as quantized: "
@@ -240,8 +245,8 @@ def _layer_pairs(alignment: Alignment, paths: dict[int, tuple[int, ...]]) -> Ite
         )
 
 
-def _matched_ends(floats: tuple[Operand, ...], quants: tuple[Operand, ...]) -> dict[str, str]:
-    """Inputs or outputs of the two models: by name where all names are the same, else in order."""
+def _match_ends(floats: tuple[Operand, ...], quants: tuple[Operand, ...]) -> dict[str, str]:
+    """Match inputs or outputs of the two: by name where all names are the same, else in order."""
     if len(floats) != len(quants):
         names = {operand.name for operand in floats}
         return {operand.name: operand.name for operand in quants if operand.name in names}
@@ -273,7 +278,7 @@ def _check_inputs(float_network: Network, quantized: Network) -> None:
             f"{counts[1]} inputs; give the float model that {names[1]} was made from"
         )
     inputs = {operand.name: operand for operand in float_network.inputs}
-    for quant_name, float_name in _matched_ends(float_network.inputs, quantized.inputs).items():
+    for quant_name, float_name in _match_ends(float_network.inputs, quantized.inputs).items():
         there = inputs[float_name].shape
         here = next(o.shape for o in quantized.inputs if o.name == quant_name)
         if not same_content(there, here):
@@ -285,7 +290,7 @@ def _check_inputs(float_network: Network, quantized: Network) -> None:
 
 
 def _check_belonging(alignment: Alignment) -> None:
-    """Most layers with weights must have a counterpart, and most of their weights be alike."""
+    """Raise unless most layers with weights have a counterpart, and most weights are alike."""
     quants, floats = alignment.quants, alignment.floats
     names = floats.network.path.name, quants.network.path.name
     remedy = f"give the float model that {names[1]} was made from"

@@ -1,4 +1,4 @@
-"""Which constant of the float network each quantized weight and bias was rounded from."""
+"""This module finds the float constant that each quantized weight and bias was rounded from."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -13,7 +13,10 @@ from quantscope.model.pairing.places import Reason
 
 
 class Source(NamedTuple):
-    """`through` are the operators folded into it; `read` gives the float values after that."""
+    """The float constant behind a weight or bias, and the layer that reads it.
+
+    `through` are the operators folded into it; `read` gives the float values after that.
+    """
 
     operand: Operand
     layer: Layer
@@ -25,7 +28,10 @@ class Source(NamedTuple):
 def source_of(
     alignment: Alignment, tensor: QuantTensor, paths: Mapping[int, tuple[int, ...]]
 ) -> Source | Reason:
-    """`paths`: the float layers folded into each quantized layer, by its number."""
+    """Find what a weight or bias was rounded from, or say why not.
+
+    `paths` has the float layers folded into each quantized layer, by its number.
+    """
     reason = Reason("no layer reads it")
     for consumer in tensor.consumers:
         index = alignment.quants.numbers[consumer]

@@ -1,4 +1,4 @@
-"""Which float tensor each quantized activation stands for, once the layers are matched.
+"""This module finds the float tensor of each quantized activation, once the layers are matched.
 
 What feeds a quantizer may be a pre-activation whose ReLU the quantizer does. So the float tensor is
 found from both ends: it is one that the layer's counterpart may have become by folding, and one
@@ -30,13 +30,16 @@ class Place(NamedTuple):
 
 
 class Reason(NamedTuple):
+    """The reason why there is no counterpart, as a person reads it."""
+
     text: str
 
 
 class _Origin(NamedTuple):
-    """Where a value of the quantized network comes from, before layers that only it has.
+    """The layer that a value of the quantized network comes from, past layers that only it has.
 
-    `turned`: with its axes in another order than the float network's. `padded`: only here.
+    `turned` says that the axes are in another order than the float network's, `padded` that only
+    this network pads, `reshaped` that the shape may differ.
     """
 
     layer: int | None
@@ -46,9 +49,9 @@ class _Origin(NamedTuple):
 
 
 class Layouts(NamedTuple):
-    """Matched layers whose numbers may lie otherwise than their counterpart's.
+    """The matched layers whose numbers may lie otherwise than their counterpart's.
 
-    `turned`: the axes are in another order; `reshaped`: they may be in another shape.
+    Those in `turned` have their axes in another order, those in `reshaped` may have another shape.
     """
 
     turned: Set[int]
@@ -56,13 +59,14 @@ class Layouts(NamedTuple):
 
 
 def place_of_tensor(alignment: Alignment, tensor: QuantTensor, layouts: Layouts) -> Place | Reason:
+    """Find the float tensor of a quantized activation, or say why there is none."""
     value = alignment.quants.value_of(tensor)
     votes = _votes(alignment, tensor, value)
     return _place(alignment, value, votes, tensor.shape, layouts, clips=tensor.clips_negatives)
 
 
 def place_of_output(alignment: Alignment, layer: int, layouts: Layouts) -> Place | Reason:
-    """Of a layer's first output, whether quantized or not."""
+    """Find the float tensor of a layer's first output, whether quantized or not."""
     operand = alignment.quants.network.layers[layer].outputs[0]
     if operand.quant is not None:
         return place_of_tensor(alignment, operand.quant, layouts)
@@ -71,7 +75,7 @@ def place_of_output(alignment: Alignment, layer: int, layouts: Layouts) -> Place
 
 
 def layouts_of(alignment: Alignment) -> Layouts:
-    """An optimizer may move a Transpose or Reshape past other layers.
+    """Find where values lie otherwise: an optimizer may move a Transpose past other layers.
 
     Each Transpose that only one of the two networks has on the way, or that both have with other
     axes, turns the values or turns them back.
@@ -101,13 +105,13 @@ def layouts_of(alignment: Alignment) -> Layouts:
 
 
 def origin_layer(alignment: Alignment, tensor: QuantTensor) -> int | None:
-    """The layer that computes it, past those that only move it and have no counterpart."""
+    """Find the layer that computes it, past those that only move it and have no counterpart."""
     value = alignment.quants.value_of(tensor)
     return _origin(alignment, value, Layouts(frozenset(), frozenset())).layer
 
 
 def is_reshaped(alignment: Alignment, tensor: QuantTensor, place: Place, layouts: Layouts) -> bool:
-    """The shapes differ, or one network alone reshapes there and they are not known to agree."""
+    """Tell whether the shapes differ, or may, where one network alone reshapes."""
     shapes = tensor.shape, alignment.floats.shapes.get(place.value)
     origin = _origin(alignment, alignment.quants.value_of(tensor), layouts)
     if origin.reshaped or _has(alignment, place.path, RESHAPE):
@@ -140,7 +144,7 @@ def _has(alignment: Alignment, path: tuple[int, ...], kind: str) -> bool:
 
 
 def _votes(alignment: Alignment, tensor: QuantTensor, value: str) -> set[str]:
-    """What the counterparts of its own readers read, not those of the value before it."""
+    """Find what the counterparts of its own readers read, not those of the value before it."""
     quants = alignment.quants
     found: set[str] = set()
     for read in quants.readers.get(value, ()):
@@ -170,6 +174,7 @@ def _place(
     *,
     clips: bool,
 ) -> Place | Reason:
+    """Find the float value that its own layer may have become and that its readers vote for."""
     if any(alignment.is_bias_apart(r.layer) for r in alignment.quants.readers.get(value, ())):
         return Reason("the float network adds the bias in the same layer: it has no such tensor")
     start = alignment.start(value)
@@ -209,7 +214,10 @@ def _laid_out_alike(
 
 
 def _meant(alignment: Alignment, votes: set[str]) -> dict[str, int]:
-    """Values that all readers may mean, as they lie or before they are moved about; how far."""
+    """Find the values that all readers may mean, with how far each lies before the readers.
+
+    A reader may mean the value as it lies, or as it is before it is moved about.
+    """
     common: dict[str, int] | None = None
     for vote in votes:
         before = _before_moves(alignment, vote)
@@ -232,7 +240,7 @@ def _before_moves(alignment: Alignment, value: str) -> dict[str, int]:
 
 
 def _unread(alignment: Alignment, chain: Mapping[str, tuple[int, ...]], *, clips: bool) -> Place:
-    """Nobody reads it whose counterpart is known: only what must have been folded was."""
+    """Place a value that no matched layer reads: only what must have been folded was."""
     place = Place(next(iter(chain)))
     for value, path in chain.items():
         if path and path[:-1] == place.path and path[-1] not in alignment.taken:
@@ -243,7 +251,7 @@ def _unread(alignment: Alignment, chain: Mapping[str, tuple[int, ...]], *, clips
 
 
 def _fitting(alignment: Alignment, places: list[Place], shape: Shape | None) -> Place | Reason:
-    """The one of this shape that is nearest to the readers."""
+    """Choose the place of this shape that is nearest to the readers; say why if none is."""
     kinds, shapes = alignment.floats.kinds, alignment.floats.shapes
 
     def rank(place: Place) -> tuple[bool, bool, bool, int]:

@@ -1,4 +1,4 @@
-"""A network as values and layers by number, with quantizers seen through."""
+"""This module states a network as values and layers by number, with quantizers seen through."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from quantscope.model.pairing.kinds import (
 
 
 class Made(NamedTuple):
-    """The layer's number and which of its outputs."""
+    """The number of the layer that makes a value, and which of its outputs it is."""
 
     layer: int
     output: int
 
 
 class Read(NamedTuple):
-    """The layer's number, and which of its data inputs."""
+    """The number of a layer that reads a value, and which of its data inputs it is."""
 
     layer: int
     slot: int
@@ -31,7 +31,7 @@ class Read(NamedTuple):
 
 @dataclass(frozen=True)
 class Wiring:
-    """Values are the names under which layers write them, whatever quantizers come after.
+    """The values between layers, under the names that layers write, whatever quantizers follow.
 
     `data` has, for each layer, the values that it computes with, `operands` the same as operands.
     `numbers` are the layers by name, `again` the tensors that quantize a dequantized value.
@@ -53,6 +53,7 @@ class Wiring:
     moves: frozenset[int]
 
     def value(self, name: str) -> str:
+        """Find the value before all quantizers."""
         return _behind(name, self.aliases, self.made)
 
     def value_of(self, tensor: QuantTensor) -> str:
@@ -97,6 +98,7 @@ def wire(network: Network, constants: Constants) -> Wiring:
 
 
 def _moves(network: Network, kinds: tuple[str, ...], constants: Constants) -> Iterator[int]:
+    """List the layers that change no number, times 1 and plus 0 included."""
     for index, (layer, kind) in enumerate(zip(network.layers, kinds, strict=True)):
         if kind in MOVES:
             yield index
@@ -107,6 +109,7 @@ def _moves(network: Network, kinds: tuple[str, ...], constants: Constants) -> It
 
 
 def _again(network: Network) -> dict[str, tuple[QuantTensor, ...]]:
+    """Find the tensors that quantize a dequantized value once more, by that value."""
     found: dict[str, tuple[QuantTensor, ...]] = {}
     dequantized = {name for tensor in network.tensors for name in tensor.dequantized_names}
     for tensor in network.tensors:
@@ -116,7 +119,7 @@ def _again(network: Network) -> dict[str, tuple[QuantTensor, ...]]:
 
 
 def _aliases(network: Network) -> dict[str, str]:
-    """From what quantizers make to what they are given."""
+    """Lead from what quantizers make to what they are given."""
     aliases: dict[str, str] = {}
     for tensor in network.tensors:
         names = [*tensor.integer_names, *tensor.dequantized_names]
@@ -126,8 +129,8 @@ def _aliases(network: Network) -> dict[str, str]:
 
 
 def _behind(name: str, aliases: Mapping[str, str], made: Mapping[str, Made]) -> str:
-    """What is before any chain of Q and DQ."""
-    for _ in range(len(aliases)):
+    """Find what is before any chain of Q and DQ."""
+    for _ in range(len(aliases)):  # no chain is longer
         if name in made or name not in aliases:
             break
         name = aliases[name]

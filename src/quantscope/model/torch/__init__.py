@@ -1,7 +1,7 @@
-"""Programs of torch.export (.pt2), float or quantized with PT2E, and archives of PyTorch at large.
+"""This room reads programs of torch.export (.pt2), and looks into PyTorch's archives at large.
 
-Nothing here but `loading.py` needs torch, and that imports it only when something is loaded: a
-program is read from its own JSON.
+Programs are float or quantized with PT2E. Nothing here but `loading.py` needs torch, and that
+imports it only when something is loaded: a program is read from its own JSON.
 
 How it is put together
 - `archive.py` opens a zip archive within limits, `pickles.py` looks into a pickle without running

@@ -1,4 +1,4 @@
-"""The zip archive that a PyTorch file is, opened without trusting it. Needs no torch."""
+"""This module opens the zip archive that a PyTorch file is, without trusting it."""
 
 import hashlib
 import io
@@ -40,9 +40,10 @@ class TorchArchive:
         return name in self.sizes
 
     def read(self, name: str) -> bytes:
+        """Read a member whole; raise if it is not as long as the list of members says."""
         try:
             with zipfile.ZipFile(self.path) as file, file.open(self.root + name) as member:
-                content = member.read(self.sizes[name] + 1)
+                content = member.read(self.sizes[name] + 1)  # one more shows if it is longer
         except (*_UNREADABLE, KeyError) as error:
             raise _damaged(self.path, f"{name}: {error}") from None
         if len(content) != self.sizes[name]:
@@ -83,7 +84,7 @@ def is_zip(path: Path) -> bool:
 
 
 def new_archive(members: Mapping[str, bytes]) -> io.BytesIO:
-    """A fresh archive of just these members, for torch to load instead of the file.
+    """Make a fresh archive of just these members, for torch to load instead of the file.
 
     What was checked is then what is loaded: neither a reader that finds other bytes in the same
     zip file, nor a file that changed in between, makes a difference.
@@ -97,6 +98,7 @@ def new_archive(members: Mapping[str, bytes]) -> io.BytesIO:
 
 
 def _readable_size(path: Path) -> int:
+    """Give the file's size in bytes; raise if it does not begin as a zip archive does."""
     size = check_file(path, "a PyTorch model, .pt2 or .pt", kind=BadModelError)
     if size == 0:
         raise BadModelError(f"{path} is empty; it should be a PyTorch model")
@@ -112,7 +114,10 @@ def _readable_size(path: Path) -> int:
 
 
 def _root(path: Path, members: list[zipfile.ZipInfo]) -> str:
-    """The folder, with its slash, that all members share; "" if they share none."""
+    """Find the folder, with its slash, that all members share; "" if they share none.
+
+    Names that could lead out of the archive, or mean two members, are refused.
+    """
     if len(members) > MOST_MEMBERS:
         raise _refused(path, f"it has {len(members)} members")
     seen: set[str] = set()
@@ -131,6 +136,7 @@ def _root(path: Path, members: list[zipfile.ZipInfo]) -> str:
 
 
 def _check_sizes(path: Path, members: list[zipfile.ZipInfo], size: int) -> None:
+    """Raise if members are packed as PyTorch never does, or unpack to more than they can be."""
     for member in members:
         if member.flag_bits & _ENCRYPTED:
             raise _refused(path, f"the member {member.filename!r} is encrypted")

@@ -1,4 +1,4 @@
-"""What PyTorch's files leave unsaid of their quantized tensors, for both readers."""
+"""This module works out what PyTorch's files leave unsaid of their quantized tensors."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -15,7 +15,7 @@ _KEEPS_SIGN = frozenset(
 
 
 def written_drafts(drafts: Sequence[Draft]) -> Mapping[str, Sequence[Draft]]:
-    """The first quantizer of each value, by its float or its integer name.
+    """Give the first quantizer of each value, by its float or its integer name.
 
     Further quantizers of one value are listed with the layers that read them.
     """
@@ -29,7 +29,7 @@ def written_drafts(drafts: Sequence[Draft]) -> Mapping[str, Sequence[Draft]]:
 def relu_drafts(
     steps: Sequence[Step], drafts: Sequence[Draft], *, ends_in_relu: Collection[str] = ()
 ) -> set[Draft]:
-    """Drafts that clip negatives which the layer before them can give.
+    """Find the drafts that clip negatives which the layer before them can give.
 
     `ends_in_relu` are the values of steps with a ReLU of their own, such as `conv2d_relu`; their
     drafts do its work whether or not their parameters clip.
@@ -43,7 +43,7 @@ def relu_drafts(
 
 
 def _can_be_negative(steps: Sequence[Step], ends_in_relu: Collection[str]) -> set[str]:
-    """Values that hold negatives for some input, as far as the operators tell."""
+    """Name the values that hold negatives for some input, as far as the operators tell."""
     never: set[str] = set(ends_in_relu)
     for step in steps:
         data = [reading for reading in step.reads if reading.role != "setting"]

@@ -1,4 +1,4 @@
-"""A PyTorch file that was looked into before anything is loaded. Needs no torch.
+"""This module looks into a PyTorch file before anything is loaded. It needs no torch.
 
 Kinds are told apart by what an archive holds, not by its name: programs of torch.export,
 TorchScript archives, and pickles, which run code when they are loaded and are refused.
@@ -56,7 +56,10 @@ _CONVERT = "save the model with torch.export.save(torch.export.export(model.eval
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """Where a weight's bytes are: a member of the archive, and its place there in elements."""
+    """The place of a weight's bytes: a member of the archive, and where in it.
+
+    `strides` and `offset` count elements, not bytes.
+    """
 
     member: str
     dtype: str
@@ -78,7 +81,7 @@ class Pt2File:
     configs: Mapping[str, Any] = field(repr=False)
 
     def for_loading(self) -> io.BytesIO:
-        """An archive with the rebuilt program and its tensors alone, which torch may load."""
+        """Make an archive of the rebuilt program and its tensors alone, which torch may load."""
         members = {
             "archive_format": b"pt2",
             "archive_version": b"0",
@@ -95,7 +98,7 @@ class Pt2File:
 
 
 def torch_kind(path: Path) -> TorchKind:
-    """What kind of PyTorch file this is; raises for those that are not opened, saying why."""
+    """Tell what kind of PyTorch file this is; raise for those that are not opened, saying why."""
     check_file(path, "a PyTorch program (.pt2)", BadModelError)
     if not is_zip(path):
         _refuse_pickle(path)
@@ -133,6 +136,7 @@ def open_pt2(path: Path) -> Pt2File:
 
 
 def archive_kind(archive: TorchArchive) -> TorchKind:
+    """Tell programs and TorchScript apart by their members; raise for archives of other kinds."""
     names, path = archive.sizes, archive.path
     if "archive_format" in names or any(name.startswith("models/") for name in names):
         return "pt2"
@@ -152,7 +156,7 @@ def archive_kind(archive: TorchArchive) -> TorchKind:
 
 
 def _refuse_pickle(path: Path) -> None:
-    """What torch.save wrote before it wrote zip archives, and any other pickle."""
+    """Refuse what torch.save wrote before it wrote zip archives, and any other pickle."""
     with path.open("rb") as file:
         start = file.read(2)
         if start[:1] == b"\x80" and start[1:] in (b"\x02", b"\x03", b"\x04", b"\x05"):
@@ -161,10 +165,10 @@ def _refuse_pickle(path: Path) -> None:
 
 
 def _all_pickles(content: bytes) -> PickleContent:
-    """The older format is several pickles after each other and then the tensors' bytes."""
+    """Look into the older format: several pickles after each other, then the tensors' bytes."""
     found: list[str] = []
     foreign: str | None = None
-    for _ in range(5):
+    for _ in range(5):  # a magic number, the version, the machine, the object, its storages' keys
         end = _end_of_pickle(content)
         if end is None:
             break
@@ -183,6 +187,7 @@ def _end_of_pickle(content: bytes) -> int | None:
 
 
 def _not_a_program(path: Path, content: PickleContent) -> BadModelError:
+    """Make the error for a pickle: weights alone, or an object that can run code."""
     if content.is_plain:
         return BadModelError(
             f"{path.name} holds weights alone (a state dict), not a network; load them into "
@@ -196,6 +201,7 @@ def _not_a_program(path: Path, content: PickleContent) -> BadModelError:
 
 
 def _check_members(archive: TorchArchive) -> None:
+    """Raise if the archive has a member that can do harm or is not known, or lacks one."""
     for name in archive.sizes:
         if _PLAIN_MEMBERS.fullmatch(name):
             continue
@@ -219,6 +225,7 @@ def _check_members(archive: TorchArchive) -> None:
 
 
 def _stored(archive: TorchArchive, folder: str, fqn: str, entry: Any) -> StoredTensor:
+    """Find a weight's place; raise if its shape reaches beyond the bytes that are stored."""
     meta = entry["tensor_meta"]
     try:
         sizes, strides = (tuple(d["as_int"] for d in meta[key]) for key in ("sizes", "strides"))
@@ -241,7 +248,7 @@ def _stored(archive: TorchArchive, folder: str, fqn: str, entry: Any) -> StoredT
 
 
 def _check_samples(archive: TorchArchive) -> None:
-    """Example inputs are never loaded; a pickle among them that is not tensors shows intent."""
+    """Refuse example inputs that are not tensors: they are never loaded, but show intent."""
     if not archive.sizes.get(_SAMPLES):
         return
     try:
@@ -260,7 +267,7 @@ def _check_samples(archive: TorchArchive) -> None:
 
 
 def _check_sample_pickles(members: list[zipfile.ZipInfo]) -> None:
-    """Before they are read: torch.save stores pickles as they are, so a deflated one is a bomb."""
+    """Refuse deflated pickles unread: torch.save stores them as they are, so it is a bomb."""
     size = sum(member.file_size for member in members)
     if size > _MOST_SAMPLE_PICKLE_BYTES:
         raise RefusedError(f"its example inputs would unpack to a pickle of {size} bytes")
@@ -269,7 +276,7 @@ def _check_sample_pickles(members: list[zipfile.ZipInfo]) -> None:
 
 
 def extra_texts(archive: TorchArchive) -> dict[str, str]:
-    """The texts that were saved along, `extra_files`; large and binary ones are left out."""
+    """Read the texts that were saved along (`extra_files`), without large and binary ones."""
     found = {}
     for name, size in archive.sizes.items():
         if name.startswith(_EXTRA) and size <= _MOST_EXTRA_BYTES:

@@ -1,6 +1,6 @@
-"""Checked programs, loaded by torch, and what every loading by torch needs.
+"""This module lets torch load checked programs, and has what every loading by torch needs.
 
-Needs the `torch` extra.
+It needs the `torch` extra.
 """
 
 import logging
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 def require_torch(what: str) -> None:
+    """Raise, with the command that installs it, if torch is not there to do `what`."""
     try:
         import torch  # noqa: F401
     except ModuleNotFoundError:
@@ -27,11 +28,11 @@ def require_torch(what: str) -> None:
 
 
 ONE_AT_A_TIME = RLock()
-"""torch.export keeps what it is at in globals, for exporting and for loading."""
+"""The lock for exporting and loading: torch.export keeps what it is at in globals."""
 
 
 def load_program(file: Pt2File) -> "ExportedProgram":
-    """The program as torch has it, without example inputs and guards on them."""
+    """Load the program as torch has it, without example inputs and guards on them."""
     require_torch(f"run {file.path.name}")
     import torch
     import torch.ao.quantization.fx._decomposed  # registers the quantized_decomposed operators
@@ -53,7 +54,7 @@ def first_line(error: Exception) -> str:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """torch logs a traceback before it raises, and warns of its own deprecations."""
+    """Keep torch from logging a traceback before it raises, and from warning of deprecations."""
     logger = logging.getLogger("torch")
     level = logger.level
     logger.setLevel(logging.CRITICAL)

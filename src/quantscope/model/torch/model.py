@@ -1,4 +1,4 @@
-"""A program of torch.export, and ResNet8's weights alone, opened. Needs no torch."""
+"""The opened program of torch.export, and opened weights of ResNet8 alone. It needs no torch."""
 
 import hashlib
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from quantscope.model.torch.reader import read_pt2
 
 
 class TorchModel(Model):
-    """What the files that PyTorch executes have in common."""
+    """A model that PyTorch executes: what the kinds of its files have in common."""
 
     framework = "torch"
 
@@ -78,7 +78,7 @@ class ProgramModel(TorchModel):
 
 
 class WeightsModel(TorchModel):
-    """ResNet8's weights (.safetensors): the network that they belong to is PyTorch's."""
+    """The weights of ResNet8 (.safetensors); the network that they belong to is the zoo's."""
 
     executions = ("reference",)
 

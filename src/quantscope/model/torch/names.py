@@ -1,4 +1,4 @@
-"""Layers of PyTorch programs by their module paths, as a person wrote them."""
+"""This module names layers of PyTorch programs by their module paths, as a person wrote them."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -21,7 +21,7 @@ class ModuleOp(NamedTuple):
 
 
 def module_layer_names(operators: Sequence[ModuleOp]) -> list[str]:
-    """`stack1.conv1` for the operator that a module is, `stack1.add` for one inside a module.
+    """Name `stack1.conv1` the operator that a module is, `stack1.add` one inside a module.
 
     A module that holds no other is its one operator with weights, or its only operator; others
     beside it are named after what they do: `stack2.conv1.pad`.
@@ -39,7 +39,7 @@ def module_layer_names(operators: Sequence[ModuleOp]) -> list[str]:
 
 
 def program_layer_names(nodes: Sequence[ProgramNode]) -> list[str]:
-    """The same for the operators of a program, by the modules that they were exported from."""
+    """Name the operators of a program by the modules that they were exported from."""
     operators = []
     for node in nodes:
         path = node.modules[-1][0] if node.modules else ""
@@ -51,5 +51,6 @@ def program_layer_names(nodes: Sequence[ProgramNode]) -> list[str]:
 
 
 def _main(operators: Sequence[ModuleOp], members: Sequence[int]) -> int | None:
+    """Find the one operator that a module is; None if several could be."""
     candidates = [i for i in members if operators[i].has_weights] or members
     return candidates[0] if len(candidates) == 1 else None

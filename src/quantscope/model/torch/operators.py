@@ -1,4 +1,4 @@
-"""PyTorch's operators in the words that ONNX has for them, so that one view fits both."""
+"""This module names PyTorch's operators in ONNX's words, so that one view fits both."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,7 +30,10 @@ _FROM_CONV = {"stride": "strides", "dilation": "dilations", "groups": "group"}
 
 
 def op_type_of(name: str, arguments: Mapping[str, Any]) -> str:
-    """`name` is aten's, without namespace, overload and the underscore of in-place ones."""
+    """Name an operator in ONNX's words, or in its own where ONNX has none.
+
+    `name` is aten's, without namespace, overload and the underscore of in-place ones.
+    """
     if name.endswith("adaptive_avg_pool2d") and list(arguments.get("output_size") or ()) == [1, 1]:
         return "GlobalAveragePool"
     if name == "convolution" and arguments.get("transposed"):
@@ -42,7 +45,7 @@ def op_type_of(name: str, arguments: Mapping[str, Any]) -> str:
 def attributes_from(
     op_type: str, arguments: Mapping[str, Any], *, weight_shape: Sequence[int] | None = None
 ) -> dict[str, AttributeValue]:
-    """Numbers and texts among the arguments; those of convolutions and Gemm as ONNX has them."""
+    """Give the numbers and texts among the arguments; convolutions and Gemm as ONNX has them."""
     found = {
         name: value for name, given in arguments.items() if (value := _plain(given)) is not None
     }
@@ -66,6 +69,7 @@ def _plain(value: Any) -> AttributeValue | None:
 def _convolution(
     found: Mapping[str, AttributeValue], weight_shape: Sequence[int] | None
 ) -> dict[str, AttributeValue]:
+    """Give a convolution's attributes as ONNX has them, one number for each axis."""
     kernel = tuple(weight_shape[2:]) if weight_shape else ()
     rank = len(kernel) or 2
     attributes: dict[str, AttributeValue] = {"kernel_shape": kernel} if kernel else {}

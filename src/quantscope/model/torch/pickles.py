@@ -1,4 +1,4 @@
-"""What a pickle would import and call, found without unpickling it."""
+"""This module finds what a pickle would import and call, without unpickling it."""
 
 import pickletools
 from dataclasses import dataclass
@@ -36,8 +36,11 @@ _INDIRECT = frozenset({"STACK_GLOBAL", "INST", "OBJ", "EXT1", "EXT2", "EXT4", "N
 
 @dataclass(frozen=True)
 class PickleContent:
-    """`globals` are `module name` in order of appearance; `foreign` is the first that no
-    container of tensors needs, None if there is none."""
+    """The names that a pickle would import.
+
+    `globals` are `module name` in order of appearance; `foreign` is the first that no container of
+    tensors needs, None if there is none.
+    """
 
     globals: tuple[str, ...]
     foreign: str | None

@@ -1,4 +1,4 @@
-"""The graph of a checked torch.export program: operators, their arguments, tensors and types."""
+"""This module gives the graph of a checked torch.export program: operators, tensors and types."""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -20,13 +20,18 @@ class Ref(str):
 
 @dataclass(frozen=True)
 class TensorType:
+    """The element type and shape of a value, dynamic dimensions as symbols."""
+
     dtype: str
     shape: Shape
 
 
 @dataclass(frozen=True)
 class ProgramNode:
-    """`op` is such as `aten.conv2d.default`; `modules` are path and class, outermost first."""
+    """An operator of a program, with its arguments by name; values among them are `Ref`s.
+
+    `op` is such as `aten.conv2d.default`; `modules` are path and class, outermost first.
+    """
 
     name: str
     op: str
@@ -36,12 +41,17 @@ class ProgramNode:
 
     @property
     def reads(self) -> tuple[str, ...]:
+        """The names of all values among the arguments, those in lists too."""
         return tuple(map(str, _refs(list(self.arguments.values()))))
 
 
 @dataclass(frozen=True)
 class ProgramGraph:
-    """`constants` are names of values to the weights' names; `limits` the ranges of symbols."""
+    """The operators of a program in the order in which they run.
+
+    `constants` lead from names of values to the weights' names. `limits` are the ranges of symbols,
+    None for an open end.
+    """
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -52,6 +62,7 @@ class ProgramGraph:
 
 
 def program_graph(file: Pt2File) -> ProgramGraph:
+    """Read the graph of a checked file; raise if a value has no type or no maker."""
     module = file.program["graph_module"]
     graph = module["graph"]
     inputs: list[str] = []
@@ -82,7 +93,7 @@ def program_graph(file: Pt2File) -> ProgramGraph:
 
 
 def _check_flow(file: Pt2File, graph: ProgramGraph, numbers: set[str]) -> None:
-    """Every value is made once, before it is read, and has a type."""
+    """Raise unless every value is made once, before it is read, and has a type."""
     known = {*graph.inputs, *graph.constants}
     for node in graph.nodes:
         for name in (*node.reads, *node.outputs):
@@ -120,7 +131,7 @@ def _modules(stack: str) -> Iterator[tuple[str, str]]:
 
 
 def _names(argument: Any) -> tuple[str, ...]:
-    """The tensors in an argument; numbers that a program takes or gives are left out."""
+    """Name the tensors in an argument; numbers that a program takes or gives are left out."""
     value = _value(argument)
     return tuple(map(str, _refs(value if isinstance(value, list) else [value])))
 
@@ -134,6 +145,7 @@ def _refs(values: list[Any]) -> Iterator[Ref]:
 
 
 def _value(argument: Any) -> Any:
+    """Read an argument of the file's JSON as a plain value; names of values become `Ref`s."""
     ((kind, value),) = argument.items()
     found: Any
     match kind:
@@ -168,7 +180,7 @@ def _dim(size: Any) -> Dim:
 
 
 def _readable(text: str) -> str:
-    """`Symbol('s77', integer=True)` as `s77`; sums and the like keep their function's names."""
+    """Shorten `Symbol('s77', integer=True)` to `s77`; functions of it keep their names."""
 
     class Short(ast.NodeTransformer):
         def visit_Call(self, node: ast.Call) -> ast.expr:

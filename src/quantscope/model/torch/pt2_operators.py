@@ -1,4 +1,4 @@
-"""The operators that a program may call: torch would look up and call anything that it names."""
+"""The operators that a program may call; torch would look up and call anything that it names."""
 
 import re
 from typing import Any
@@ -35,11 +35,11 @@ STRING_ARGUMENTS = frozenset(
 
 
 class RefusedError(ValueError):
-    """Why a program is not loaded, as the second half of a sentence."""
+    """The reason why a file is not loaded, as the second half of a sentence."""
 
 
 def known_operator(target: Any) -> str:
-    """The target as it is, if it is one of aten's or quantized_decomposed's or works on shapes."""
+    """Give the target as it is, if it is aten's or quantized_decomposed's or works on shapes."""
     if not isinstance(target, str):
         raise RefusedError(f"the operator {target!r} has no name")
     if target in _ON_SHAPES:

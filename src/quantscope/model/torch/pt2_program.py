@@ -1,4 +1,4 @@
-"""A program of torch.export, rebuilt from what is known to be harmless.
+"""This module rebuilds a program of torch.export from what is known to be harmless.
 
 torch's loader evaluates symbolic expressions, imports what tree specifications name, unpickles,
 and writes names into Python code that it runs. So nothing of the file reaches it as it is: the
@@ -16,6 +16,7 @@ from quantscope.model.torch.pt2_operators import STRING_ARGUMENTS, RefusedError,
 from quantscope.model.torch.sym_expr import is_symbol, plain_arithmetic
 
 SCHEMA_MAJOR = 8
+"""The version of torch.export's JSON that is known here; others are refused."""
 
 # torch._export.serde.schema.ScalarType, whose numbers are part of the format.
 DTYPES = {
@@ -23,7 +24,7 @@ DTYPES = {
     8: "float64", 12: "bool", 13: "bfloat16", 28: "uint16", 29: "float8e4m3fn", 30: "float8e5m2",
     31: "float8e4m3fnuz", 32: "float8e5m2fnuz", 34: "uint32", 35: "uint64",
 }  # fmt: skip
-STRIDED = 7
+STRIDED = 7  # the number of the usual layout in the same schema
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,511}")
 _PATH = re.compile(r"(?!__)[A-Za-z0-9_]+(\.(?!__)[A-Za-z0-9_]+)*")
@@ -33,7 +34,7 @@ _LEAF: Mapping[str, Any] = {"type": None, "context": None, "children_spec": []}
 
 
 def clean_program(content: bytes) -> dict[str, Any]:
-    """The program in `models/model.json`, rebuilt; `RefusedError` if it cannot be."""
+    """Rebuild the program in `models/model.json`; raise `RefusedError` if it cannot be."""
     try:
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -49,7 +50,7 @@ def clean_program(content: bytes) -> dict[str, Any]:
 
 
 def clean_payloads(content: bytes) -> dict[str, Any]:
-    """A weights or constants config, rebuilt: only tensors stored as plain bytes."""
+    """Rebuild a weights or constants config: only tensors stored as plain bytes are let through."""
     try:
         entries = json.loads(content)["config"]
         cleaned = {_path(name): _payload(name, entry) for name, entry in entries.items()}
@@ -150,7 +151,10 @@ def _node(node: Any) -> dict[str, Any]:
 
 
 def _is_stack(text: str) -> bool:
-    """`key,module path,class` of each module around a node; torch takes it apart and keeps it."""
+    """Tell whether a text is `key,module path,class` of each module around a node.
+
+    torch takes it apart and keeps it.
+    """
     parts = text.split(";")
     return len(text) < 10_000 and text.isprintable() and all(p.count(",") == 2 for p in parts)
 
@@ -190,7 +194,7 @@ def _device(device: Any) -> dict[str, Any]:
 
 
 def _symbolic(value: Any, kind: str) -> dict[str, Any]:
-    """A number, or an expression that torch will evaluate."""
+    """Rebuild a number, or an expression that torch will evaluate."""
     ((form, content),) = value.items()
     if form == f"as_{kind}":
         return {form: _NUMBERS[kind](content)}
@@ -265,7 +269,7 @@ def _call(entry: Any) -> dict[str, Any]:
 
 
 def _tree(text: str) -> str:
-    """How inputs or outputs are nested; torch imports the classes that such a text names."""
+    """Rebuild how inputs or outputs are nested; torch imports the classes that the text names."""
     version, tree = json.loads(text)
     return json.dumps([_integer(version), _branch(tree)])
 
@@ -313,7 +317,7 @@ def _path(path: Any) -> str:
 
 
 def _integer(value: Any) -> int:
-    if type(value) is not int or abs(value) >= 2**63:
+    if type(value) is not int or abs(value) >= 2**63:  # `type`, since True is an int too
         raise RefusedError(f"{str(value)[:40]!r} stands where a whole number belongs")
     return value
 

@@ -1,4 +1,4 @@
-"""The quantized tensors of a PT2E program: quantizers in the graph, and integer weights."""
+"""This module finds the quantized tensors of a PT2E program: quantizers and integer weights."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ _SMALL_FLOATS = {
 
 @dataclass
 class Quantizers:
-    """Drafts in the order of the program, and how to find one by the value it describes.
+    """The drafts in the order of the program, and by the values that they describe.
 
     `absorbed` are the nodes that became parameters of a draft; `origins` lead from what they give
     back to what they were given; `narrow` are drafts that use less than their type's range;
@@ -48,7 +48,7 @@ class Quantizers:
 
 
 def find_quantizers(file: Pt2File, graph: ProgramGraph) -> Quantizers:
-    """Those whose scales the file states; others (of dynamic quantization) remain operators."""
+    """Find the quantizers whose scales the file states; dynamic ones remain operators."""
     found = Quantizers()
     for node in graph.nodes:
         namespace, operator, *_ = node.op.split(".")
@@ -83,7 +83,7 @@ def find_quantizers(file: Pt2File, graph: ProgramGraph) -> Quantizers:
 
 
 def read_stored(file: Pt2File, stored: StoredTensor) -> Array:
-    """The tensor with its shape, read from the archive."""
+    """Read a tensor with its shape from the archive; it is read-only."""
     dtype = np.dtype(_SMALL_FLOATS.get(stored.dtype, stored.dtype))
     content = file.archive.read(stored.member)
     flat = np.frombuffer(content, dtype, count=len(content) // dtype.itemsize)[stored.offset :]
@@ -101,7 +101,7 @@ def _describe(
     float_name: str | None,
     integer: str,
 ) -> Draft:
-    """The draft of an integer value; one for all that quantize the same value in the same way."""
+    """Make the draft of an integer value, or take one that quantizes the same in the same way."""
     found.limits[integer] = limits = _limits(node, params)
     for draft in found.drafts:
         is_same = draft.params == params and found.limits[draft.integer_names[0]] == limits
@@ -127,7 +127,7 @@ def _describe(
 
 
 def _limits(node: ProgramNode, params: QuantParams) -> tuple[int, int]:
-    """The integers that are used, which may be fewer than the type has."""
+    """Give the smallest and largest integer used, which may be fewer than the type has."""
     low, high = node.arguments.get("quant_min"), node.arguments.get("quant_max")
     if isinstance(low, int) and isinstance(high, int):
         return low, high
@@ -140,7 +140,7 @@ def _parameters(node: ProgramNode) -> tuple[Any, Any]:
 
 
 def _params(file: Pt2File, graph: ProgramGraph, node: ProgramNode) -> QuantParams | None:
-    """None where the scale is computed when the program runs."""
+    """Read a quantizer's parameters; None where the scale is computed when the program runs."""
     scale, zero_point = (_number(file, graph, value) for value in _parameters(node))
     if scale is None:
         return None
@@ -165,7 +165,10 @@ def _integers(
     float_name: str | None,
     integer: str,
 ) -> Callable[[], Array] | None:
-    """How to read a constant's integers: as stored, or quantized in the graph from floats."""
+    """Give a way to read a constant's integers: as stored, or quantized in the graph from floats.
+
+    It is None for what is no constant.
+    """
     stored = file.stored.get(graph.constants.get(float_name or integer, ""))
     if stored is None:
         return None

@@ -1,4 +1,4 @@
-"""A program of torch.export, quantized with PT2E or float, as a `Network`. Needs no torch.
+"""This module reads a program of torch.export, quantized with PT2E or float, as a `Network`.
 
 The file's own JSON is read, after it was checked; nothing is loaded or executed.
 """
@@ -56,7 +56,7 @@ def read_pt2(source: Pt2File | Path | str) -> Network:
 
 @dataclass(frozen=True)
 class _Found:
-    """`batch` is the symbol of a dynamic batch."""
+    """A program's graph and quantizers; `batch` is the symbol of a dynamic batch, if any."""
 
     graph: ProgramGraph
     quantizers: Quantizers
@@ -69,13 +69,14 @@ class _Found:
 
 
 def _batch_symbol(graph: ProgramGraph) -> str | None:
+    """Find the symbol of the first input's first dimension; None if that is a number."""
     shapes = [graph.types[name].shape for name in graph.inputs]
     first = shapes[0][0] if shapes and shapes[0] else None
     return first if isinstance(first, str) else None
 
 
 def _steps(found: _Found) -> Iterator[Step]:
-    """Operators on tensors; those on shapes, and checks that give nothing, are no layers."""
+    """Make steps of operators on tensors; those on shapes, and checks, are no layers."""
     types = found.graph.types
     nodes = [
         node
@@ -130,7 +131,7 @@ def _constant_role(op_type: str, place: str, is_setting: bool) -> OperandRole:
     if is_setting:
         return "setting"
     is_addend = op_type in ("Add", "Sub") and place == "other"
-    is_addmms = op_type == "Gemm" and place == "self"
+    is_addmms = op_type == "Gemm" and place == "self"  # addmm's first argument is what it adds to
     return "bias" if place == "bias" or is_addend or is_addmms else "weight"
 
 

@@ -1,6 +1,6 @@
-"""The arithmetic of dynamic shapes: `s77`, or `Mul(Integer(2), Symbol('s77', integer=True))`.
+"""This module checks the arithmetic of dynamic shapes, which torch evaluates as Python.
 
-torch evaluates these strings as Python, so only plain ones may reach it.
+It is `s77`, or `Mul(Integer(2), Symbol('s77', integer=True))`; only plain ones may reach torch.
 """
 
 import ast
@@ -33,7 +33,7 @@ def is_symbol(name: str) -> bool:
 
 
 def plain_arithmetic(text: str) -> str | None:
-    """The expression, written anew; None if it is more than arithmetic on numbers and symbols."""
+    """Write an expression anew; None if it is more than arithmetic on numbers and symbols."""
     if len(text) > _LONGEST:
         return None
     try:
@@ -44,6 +44,7 @@ def plain_arithmetic(text: str) -> str | None:
 
 
 def _is_plain(node: ast.expr, depth: int) -> bool:
+    """Tell whether an expression is plain arithmetic, nested no more than `depth` deep."""
     parts: Sequence[ast.expr] = ()
     match node:
         case ast.Constant() | ast.UnaryOp(operand=ast.Constant()):
@@ -84,6 +85,7 @@ def _is_symbol_node(node: ast.expr) -> bool:
 
 
 def _is_number(node: ast.expr) -> bool:
+    """Tell whether an expression is one number, with or without a sign, of 64 bits."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
         node = node.operand
     value = node.value if isinstance(node, ast.Constant) else None

@@ -1,4 +1,4 @@
-"""TorchScript archives (.pt) as FX quantization makes them: read and evaluated, never edited.
+"""This room reads TorchScript archives (.pt) as FX quantization makes them; none is edited.
 
 Unlike a program of torch.export, an archive packs its weights in a form that only torch unpacks,
 so reading one needs the `torch` extra. Importing this room does not.

@@ -1,4 +1,4 @@
-"""What the code in a TorchScript archive may do.
+"""This module checks that the code in a TorchScript archive does no more than compute.
 
 torch compiles it, and runs the `__setstate__` methods among it while it loads the archive. It is
 not Python, but it can write files (torch.save, torch.from_file) and make any object that a library
@@ -13,7 +13,7 @@ from quantscope.model.syntax import parse_module
 from quantscope.model.torch import RefusedError
 
 _MOST_CODE_BYTES = 16 << 20
-# Of tensors, as functions of torch or as methods.
+# Operators on tensors and numbers, as functions of torch or as methods.
 _FUNCTIONS = frozenset(
     {
         "Bool", "Float", "Int", "__and__", "__contains__", "__derive_index", "__getitem__",
@@ -60,7 +60,7 @@ _PRIM = frozenset(
 
 
 def check_code(sources: dict[str, str]) -> None:
-    """Raise `RefusedError` for code that does more than compute; `sources` by member's name."""
+    """Raise `RefusedError` for code that does more than compute; `sources` has it by member."""
     if sum(len(text) for text in sources.values()) > _MOST_CODE_BYTES:
         raise RefusedError("its code is of an absurd size")
     trees = {name: _parse(name, text) for name, text in sources.items()}
@@ -83,6 +83,7 @@ def _parse(name: str, text: str) -> ast.Module:
 
 
 def _objections(tree: ast.Module, own: set[str]) -> Iterator[str]:
+    """Say what in the code is not let through; `own` are the names that the archive defines."""
     for node in ast.walk(tree):
         if isinstance(node, ast.stmt) and not isinstance(node, _STATEMENTS):
             yield f"has a statement of the kind {type(node).__name__}"

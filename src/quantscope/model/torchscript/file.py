@@ -1,4 +1,4 @@
-"""A TorchScript archive that was looked into before torch loads it. Needs no torch."""
+"""This module looks into a TorchScript archive before torch loads it. It needs no torch."""
 
 import io
 import pickle
@@ -46,12 +46,13 @@ class TorchScriptFile:
     archive: TorchArchive = field(repr=False)
 
     def for_loading(self) -> io.BytesIO:
-        """An archive with the checked members alone, which torch may load."""
+        """Make an archive in memory with the checked members alone, which torch may load."""
         names = [name for name in self.archive.sizes if _LOADED.fullmatch(name)]
         return new_archive({name: self.archive.read(name) for name in names})
 
 
 def open_torchscript(path: Path) -> TorchScriptFile:
+    """Open an archive; refuse one that holds anything that could do harm when torch loads it."""
     archive = open_archive(path)
     if archive_kind(archive) != "torchscript":
         raise BadModelError(f"{path.name} is a program of torch.export, not a TorchScript archive")
@@ -92,7 +93,7 @@ def _text(archive: TorchArchive, name: str) -> str:
 
 
 class _ShapesOnly(pickle.Unpickler):
-    """Makes nothing but plain values: a tensor becomes its shape, any other name an error."""
+    """An unpickler of plain values: a tensor becomes its shape, any other name an error."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
@@ -118,7 +119,7 @@ def _value_of_tag(value: Any, _tag: object) -> Any:
 
 
 def _traced_shape(archive: TorchArchive) -> tuple[int, ...] | None:
-    """The shape of the first input of `forward`, where tracing left it."""
+    """Read the shape of the first input of `forward`, where tracing left it."""
     if not 0 < archive.sizes.get("traced_inputs.pkl", 0) <= _MOST_TRACED_BYTES:
         return None
     try:

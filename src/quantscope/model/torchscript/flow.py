@@ -1,4 +1,7 @@
-"""The little that a TorchScript graph computes beside its tensors: checks, and which way to go."""
+"""This module works out what a TorchScript graph computes beside its tensors.
+
+That is little: checks of shapes, and which way a condition goes.
+"""
 
 import operator
 from collections.abc import Callable, Sequence
@@ -32,14 +35,14 @@ class Known(NamedTuple):
 
 
 def graph_of(module: Any) -> Any:
-    """The module's graph; functions that it calls are put in place, which takes in its modules."""
+    """Give the module's graph; where it calls functions, they and its modules are put in place."""
     graph = module.graph
     calls = graph.findAllNodes("prim::CallFunction", True)
     return module.inlined_graph if calls else graph
 
 
 def computed(kind: str, values: Sequence[Any]) -> Known | None:
-    """What an operator on numbers gives; None if it is one on tensors, a layer."""
+    """Compute what an operator on numbers gives; None if it is one on tensors, a layer."""
     shape = getattr(values[0], "shape", None) if values else None
     if kind in _SHAPES and not isinstance(values[0], _KNOWN_TYPES):
         sizes = None if shape is None else list(shape)
@@ -56,7 +59,7 @@ def computed(kind: str, values: Sequence[Any]) -> Known | None:
 
 
 def branch_of(node: Any, condition: Any) -> Any:
-    """The way that a condition takes, or, where it is not known, the one that does not raise."""
+    """Choose the way that a condition takes, or, if it is not known, one that does not raise."""
     yes, no = node.blocks()
     if isinstance(condition, bool):
         return yes if condition else no

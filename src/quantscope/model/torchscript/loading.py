@@ -1,4 +1,4 @@
-"""Checked TorchScript archives, loaded by torch. Needs the `torch` extra."""
+"""This module lets torch load checked TorchScript archives. It needs the `torch` extra."""
 
 import warnings
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def load_torchscript(file: TorchScriptFile) -> "ScriptModule":
-    """The archive's module, its weights packed for this machine's quantized engine."""
+    """Load the archive's module, its weights packed for this machine's quantized engine."""
     require_torch(f"read {file.path.name}")
     import torch
 

@@ -1,4 +1,4 @@
-"""A TorchScript archive, opened. Its network needs the `torch` extra."""
+"""The opened TorchScript archive. Its network needs the `torch` extra."""
 
 from collections.abc import Mapping
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""A TorchScript archive made by FX quantization, as a `Network`. Needs the `torch` extra.
+"""This module reads a TorchScript archive of FX quantization as a `Network`; torch is needed.
 
 torch loads the checked archive, which unpacks its weights; its graph is read, not run.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _DTYPES = {12: "int8", 13: "uint8", 14: "int32"}
 # What these give on quantized tensors is fixed, whatever they are given.
 _FIXED = {"sigmoid": (1 / 256, 0), "hardsigmoid": (1 / 256, 0), "tanh": (2 / 256, 128)}
-_DEEPEST = 50
+_DEEPEST = 50  # modules within modules; following them recurses
 
 
 def read_torchscript(source: TorchScriptFile | Path | str) -> Network:
@@ -44,7 +44,7 @@ def read_torchscript(source: TorchScriptFile | Path | str) -> Network:
 
 
 def network_of(file: TorchScriptFile, module: "ScriptModule") -> Network:
-    """The network in a module that was loaded from this file."""
+    """Read the network in a module that was loaded from this file."""
     walk = _Walk(file)
     try:
         outputs = walk.enter(module)
@@ -110,7 +110,7 @@ class _Constant:
 
 @dataclass(frozen=True)
 class _Operator:
-    """A layer without its name. `with_relu`: it ends in a ReLU of its own, `conv2d_relu`."""
+    """A layer without its name. `with_relu` says that it ends in a ReLU, as `conv2d_relu`."""
 
     title: ModuleOp
     node_name: str
@@ -138,7 +138,7 @@ class _Operator:
 
 @dataclass
 class _Walk:
-    """Follows `forward` through the modules, so that every operator knows whose it is."""
+    """A walk along `forward` through the modules, so that every operator knows whose it is."""
 
     file: TorchScriptFile
     operators: list[_Operator] = field(default_factory=list)
@@ -148,6 +148,7 @@ class _Walk:
     notes: list[str] = field(default_factory=list)
 
     def enter(self, module: "ScriptModule") -> list[Any]:
+        """Follow the whole module; give its outputs. The batch is taken as dynamic."""
         graph: Any = graph_of(module)
         own, *inputs = graph.inputs()
         traced = self.file.traced_shape
@@ -160,12 +161,14 @@ class _Walk:
         return self._follow(graph, scope, "", _DEEPEST)
 
     def _follow(self, graph: Any, scope: dict[str, Any], path: str, depth: int) -> list[Any]:
+        """Follow one module's graph; `scope` has the values of its names, `path` is its place."""
         if depth == 0:
             raise BadModelError(f"{self.file.path.name}: its modules are nested too deeply")
         self._block(graph, scope, {next(iter(graph.inputs())).debugName(): path}, depth)
         return [scope.get(value.debugName()) for value in graph.outputs()]
 
     def _block(self, block: Any, scope: dict[str, Any], paths: dict[str, str], depth: int) -> None:
+        """Follow a block node by node; `paths` has the modules' places, the graph's own first."""
         path = next(iter(paths.values()))
         for node in block.nodes():
             given = [value.debugName() for value in node.inputs()]
@@ -198,6 +201,7 @@ class _Walk:
             elif made:
                 arguments = dict(zip(_argument_names(node), values, strict=True))
                 known = computed(kind, values)
+                # A layer is called after the module that holds its packed weights.
                 holder = next((paths[name] for name in given if is_packed(scope.get(name))), path)
                 while holder.endswith("._packed_params"):
                     holder = holder.removesuffix("._packed_params")
@@ -212,6 +216,7 @@ class _Walk:
         return _Constant(path, found.detach()) if isinstance(found, torch.Tensor) else found
 
     def _operator(self, node: Any, arguments: Mapping[str, Any], path: str) -> Any:
+        """Add an operator on tensors: a quantizer, or else a layer; give what it makes."""
         domain, _, operator = node.kind().partition("::")
         name = self._unique(".".join(filter(None, (path, node.output().debugName()))))
         if operator == "quantize_per_tensor":
@@ -258,7 +263,7 @@ class _Walk:
         return output
 
     def _unique(self, name: str) -> str:
-        """A module that is called twice makes its values twice."""
+        """Make a name unique: a module that is called twice makes its values twice."""
         while name in self.types:
             name += "'"
         return name
@@ -321,10 +326,14 @@ class _Walk:
     def _output_params(
         self, domain: str, operator: str, arguments: Mapping[str, Any], data: Sequence[Any]
     ) -> QuantParams | None:
-        """What the operator states, what it always gives, or what it was given."""
+        """Find the output's parameters: stated, always the same, or those of the input.
+
+        They are None for an operator that gives no integers, or computes its scale when it runs.
+        """
         quantized = [v.draft for v in data if isinstance(v, _Tensor) and v.draft]
         if domain == "quantized":
             values = list(arguments.values())
+            # Scale and zero-point come last; True is an int, so types are compared exactly.
             pair = [v for v in values if type(v) in (int, float)][-2:]
             if len(pair) == 2 and isinstance(pair[0], float):
                 kind = quantized[0].params.dtype if quantized else "uint8"

@@ -1,4 +1,4 @@
-"""Shapes along a TorchScript graph, whose archive has none but the traced input's."""
+"""This module works out shapes along a TorchScript graph, of which only the input's is stored."""
 
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -18,7 +18,7 @@ _POOLS = ("avg_pool2d", "max_pool2d")
 def shape_after(
     operator: str, inputs: Sequence[Shape | None], arguments: Mapping[str, Any]
 ) -> Shape | None:
-    """The output's shape; None where it is not known. A batch is the symbol `N`."""
+    """Work out the output's shape; None where it is not known. A batch is the symbol `N`."""
     if not inputs or any(shape is None for shape in inputs):
         return None
     shapes = [shape for shape in inputs if shape is not None]
@@ -31,7 +31,10 @@ def shape_after(
 def weighted_shape(
     shape: Shape | None, op_type: str, weight: Sequence[int], attributes: Mapping[str, Any]
 ) -> Shape | None:
-    """After a convolution, with ONNX's attributes, or a Gemm; the weight is [out, in, ...]."""
+    """Work out the shape after a convolution or a Gemm, whose weight is [out, in, ...].
+
+    `attributes` are ONNX's; it is None for other operators and unknown sizes.
+    """
     if shape is None:
         return None
     if op_type == "Gemm":
@@ -102,7 +105,7 @@ def _broadcast(shapes: Sequence[Shape]) -> Shape:
 
 
 def _padded(shape: Shape, pad: Sequence[int]) -> Shape:
-    """PyTorch pads from the last axis on: left, right, top, bottom."""
+    """Pad as PyTorch does, from the last axis on: left, right, top, bottom."""
     dims = list(shape)
     for place in range(len(pad) // 2):
         dims[-1 - place] = _int(dims[-1 - place]) + pad[2 * place] + pad[2 * place + 1]
@@ -110,6 +113,7 @@ def _padded(shape: Shape, pad: Sequence[int]) -> Shape:
 
 
 def _reshaped(shape: Shape, target: Sequence[int]) -> Shape:
+    """Put in what -1 stands for; None in its place where that is not known."""
     numbers = [dim for dim in shape if isinstance(dim, int)]
     known = prod(dim for dim in target if dim != -1)
     is_whole = len(numbers) == len(shape)

@@ -1,4 +1,4 @@
-"""Weights as torch packed them for its quantized kernels, and back. Needs the `torch` extra."""
+"""This module unpacks weights that torch packed for its quantized kernels; torch is needed."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,10 @@ _NAMES = {"torch.qint8": "int8", "torch.quint8": "uint8", "torch.qint32": "int32
 
 @dataclass(frozen=True)
 class Unpacked:
-    """`weight` is torch's quantized tensor; `bias` is float, which is how torch keeps it."""
+    """The unpacked weights of a layer, and its operator in ONNX's words.
+
+    `weight` is torch's quantized tensor; `bias` is float, which is how torch keeps it.
+    """
 
     op_type: str
     attributes: Mapping[str, AttributeValue]
@@ -47,7 +50,7 @@ def is_packed(value: Any) -> bool:
 
 
 def unpack(operator: str, packed: Any) -> Unpacked:
-    """`operator` is the one that reads it, such as `conv2d` or `linear_dynamic`."""
+    """Unpack weights; `operator` reads them, such as `conv2d` or `linear_dynamic`."""
     import torch
 
     ops = torch.ops.quantized
@@ -68,7 +71,7 @@ def unpack(operator: str, packed: Any) -> Unpacked:
 
 
 def quantized_constant(tensor: Any, params: QuantParams) -> Callable[[], Array]:
-    """A float constant that the graph quantizes when it runs, quantized as torch does it."""
+    """Give a way to read a float constant as torch quantizes it when the graph runs."""
     import torch
 
     kind = {"int8": torch.qint8, "uint8": torch.quint8, "int32": torch.qint32}[params.dtype]
