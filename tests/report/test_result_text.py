@@ -49,7 +49,7 @@ def test_names_in_a_grid_are_no_markup(found: Evaluation) -> None:
 
 def test_views_of_a_network_begin_with_its_name_and_its_facts() -> None:
     from quantscope import read_network
-    from quantscope.zoo import find_model
+    from quantscope.model import find_model
 
     network = read_network(find_model("resnet8-int8"))
     name, facts, *tables = network_view(network)
