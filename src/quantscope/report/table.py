@@ -173,6 +173,7 @@ class Table:
         return widths
 
     def _least_width(self) -> int:
+        # Bars can vanish, so neither they nor their gaps need room.
         columns = [c for c in self.columns if c.kind != "bar"]
         return sum(self._least_widths()) + len(_GAP) * (len(columns) - 1)
 

@@ -193,6 +193,7 @@ def _reading(comparison: Comparison, *, named: bool, linked: bool = True) -> str
     if not found:
         within = "<p>Every tensor is within what is usual for its bit width.</p>"
         return f"<h2>Nothing stands out{where}</h2>{lead}{within}"
+    # A sentence begins with the name of its tensor.
     links = {f"{t.name}: ": anchor_of(comparison, t) for t in comparison.tensors if linked}
     lines = []
     for sentence in found:

@@ -180,6 +180,7 @@ def _steps(tensor: TensorComparison, rmse: Array, params: QuantParams | None) ->
             return np.broadcast_to(step, rmse.shape)
     if tensor.role != "activation" or not tensor.rmse_steps or not np.isfinite(rmse).all():
         return None
+    # Channels are of one size, so the mean of their squares is that of the whole tensor.
     return np.full(rmse.shape, np.sqrt((rmse**2).mean()) / tensor.rmse_steps)
 
 

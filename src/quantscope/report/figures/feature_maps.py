@@ -81,6 +81,7 @@ def _maps(values: Any, image: int, axis: int, name: str) -> Values:
     one = np.asarray(values[image], np.float64)
     if one.ndim < 3:
         return one.reshape(1, *((1, -1) if one.ndim < 2 else one.shape))
+    # One less, since the images' own axis is gone.
     first = np.moveaxis(one, axis - 1, 0)
     return first.reshape(len(first), -1, first.shape[-1])
 

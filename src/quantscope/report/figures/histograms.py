@@ -114,6 +114,7 @@ def _outline(shown: Histogram, series: Series) -> tuple[Values, Values]:
     starts = np.arange(0, len(series.codes), steps)
     ends = np.append(starts, len(series.codes)) + params.qmin - int(params.zero_point)
     counts = np.add.reduceat(series.codes, starts)
+    # An integer stands for the reals half a step around it.
     edges = (ends - 0.5) * scale
     return 100 * counts / max(series.values, 1) * width / np.diff(edges), edges
 

@@ -231,6 +231,7 @@ def ink_over(colour: Any) -> str:
 def png_bytes(figure: Figure) -> bytes:
     """Write the figure as a PNG; the same figure gives the same bytes."""
     buffer = io.BytesIO()
+    # matplotlib would write its own version into the file.
     figure.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
     return buffer.getvalue()
 
@@ -238,6 +239,7 @@ def png_bytes(figure: Figure) -> bytes:
 def svg_bytes(figure: Figure) -> bytes:
     """Write the figure as an SVG that needs no font; the same figure gives the same bytes."""
     buffer = io.BytesIO()
+    # Without a salt the ids are random, and the date is the present one.
     with mpl.rc_context({"svg.fonttype": "path", "svg.hashsalt": "quantscope"}):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     return buffer.getvalue()

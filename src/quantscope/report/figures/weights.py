@@ -111,8 +111,10 @@ def _kernels(values: Values, layer: Layer | None) -> Values:
     if values.ndim < 2:
         return values.reshape(-1, 1, 1, 1)
     if op_type == "ConvTranspose":
+        # The file has [input, output, ...].
         values = values.swapaxes(0, 1)
     elif op_type in ("Gemm", "MatMul") and not is_transposed:
+        # The file has [..., input, output].
         values = values.reshape(-1, values.shape[-1]).T
     width = values.shape[-1] if values.ndim > 2 else 1
     return values.reshape(*values.shape[:2], -1, width)

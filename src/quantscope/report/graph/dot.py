@@ -118,6 +118,7 @@ def _link(link: Link, place: int) -> str:
         )
     classes = []
     if link.is_shortcut:
+        # Without weight it bends around the main path, which stays straight.
         parts.append(f'color="{SHORTCUT}", penwidth=2.2, fontcolor="{SHORTCUT}", weight=0')
         classes.append("shortcut")
     else:

@@ -99,6 +99,7 @@ def _quiet() -> Iterator[None]:
 
 def _add_titles(svg: bytes, drawing: Drawing) -> bytes:
     """Put full texts into the SVG as titles, and names for the page's search."""
+    # Unregistered, every name would get a prefix, and a page would not take it for SVG.
     ElementTree.register_namespace("", _SVG)
     ElementTree.register_namespace("xlink", _XLINK)
     root = ElementTree.fromstring(svg)

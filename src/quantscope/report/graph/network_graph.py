@@ -25,6 +25,7 @@ _MOST_HOVER = 2000
 def draw_network(network: Network, *, overlay: Overlay | None = None) -> Drawing:
     """Draw the network as a person thinks of it; `overlay` colours the layers."""
     batch = batch_of(network)
+    # Keys are numbered, because a name may hold anything.
     keys = {layer.name: f"layer{index}" for index, layer in enumerate(network.layers)}
     inputs = {operand.name: f"input{index}" for index, operand in enumerate(network.inputs)}
     nodes = [_port(inputs[operand.name], operand) for operand in network.inputs]

@@ -121,6 +121,7 @@ def _values(table: Sequence[_Row], network: Network, metric: str) -> dict[str, f
     """Choose a value for each layer: that of its output's row, else the first."""
     layers = {layer.name for layer in network.layers}
     outputs = {o.quant.name for layer in network.layers for o in layer.outputs if o.quant}
+    # A row may name a tensor: an activation counts for its maker, a constant for its first reader.
     owners = {
         tensor.name: tensor.producer or tensor.consumers[0]
         for tensor in network.tensors

@@ -183,6 +183,7 @@ def class_change_figure(result: StudyResult) -> Figure | None:
     values = np.array(
         [[np.nan if c is None else 100 * c for c in _change(row).class_changes] for row in rows]
     )
+    # At least a point, or the colours of small changes would be as strong as those of large ones.
     limit = max(float(np.nanmax(np.abs(values), initial=0.0)), 1.0)
     figure = new_figure(1.8 + 0.27 * len(rows))
     axes = dress(figure.add_subplot(), title="Change by class, reference execution")
@@ -224,6 +225,7 @@ def confusion_figure(result: StudyResult) -> Figure | None:
     # A single configuration is shown once.
     chosen = [("Worst", found[0]), ("Best", found[-1])][: len(found)]
     changes = [np.array(_change_of(entry[3]).confusion_change, float) for _, entry in chosen]
+    # At least one image, for a study in which nothing changed.
     limit = max(float(max(np.abs(change).max() for change in changes)), 1.0)
     figure = new_figure(5.3)
     image: Any = None
