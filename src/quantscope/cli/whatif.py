@@ -103,11 +103,14 @@ def command(
         float_model=float_model,
         execution=execution,
         int8_kernels=int8_kernels,
+        # The quick set is all of them: a command gives one answer, over every image that was asked
+        # for.
         quick=len(chosen),
         batch=batch,
     )
     _check_kind(output, what_if.editor)
     applied, skipped = _apply(opened, edits, what_if.editor, other_model=other_model)
+    # Only now is it known which files the edits are made from.
     check_outputs(filter(None, [output, save_recipe]), reads=applied.sources)
     with progress_bar() as progress:
         effect = what_if.effect_of(applied, progress=progress)
