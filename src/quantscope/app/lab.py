@@ -50,6 +50,7 @@ class Lab:
             try:
                 self.trials.attempt(config, progress=_count_trials(progress, number, len(configs)))
             except QuantscopeError as error:
+                # The error of a single one is shown by the job itself, beside the form.
                 if len(configs) == 1 or type(error).__name__ == "StoppedError":
                     raise
                 self.failures[config.label()] = str(error)

@@ -117,6 +117,7 @@ def _warm_up(session: Session) -> None:
     """Work while the browser starts: its page finds modules loaded and the first numbers there."""
     import quantscope.app.page  # noqa: F401
 
+    # It is run for its effects: the session keeps the results.
     deque(session.measure(session.quick), maxlen=0)
 
 

@@ -56,6 +56,7 @@ def _dot(drawing: Drawing) -> str:
     ]
     lines += [f"  {node.key};" for node in drawing.nodes]
     for place, link in enumerate(drawing.links):
+        # The main path is drawn straight, and shortcuts bend around it.
         weight = 1 if link.is_shortcut else 8
         settings = f'id="{place}", key="{place}", weight={weight}'
         lines.append(f"  {link.source} -> {link.target} [{settings}];")

@@ -42,6 +42,7 @@ def drawing(network: Network) -> mo.Html:
 def style() -> mo.Html:
     """Give the playground's colours and texts without its layout; show it once in a notebook."""
     text = (files("quantscope.app") / "style.css").read_text(encoding="utf-8")
+    # The layout stands between these two headings of the file.
     colours, _, rest = text.partition("/* marimo's own furniture */")
     _, _, texts = rest.partition("/* words, lines, header */")
     return mo.Html(f"<style>{colours}{texts}</style>")

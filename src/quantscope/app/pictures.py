@@ -111,6 +111,7 @@ def _extent(artist: Artist) -> Bbox:
 def _widen(boxes: dict[str, Bbox], room: Bbox) -> dict[str, Bbox]:
     """Widen boxes to columns, or rows, that meet halfway between neighbours."""
     centres = {gid: ((box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2) for gid, box in boxes.items()}
+    # Layers lie side by side in some figures, below one another in others.
     axis = 0 if _spread(centres, 0) >= _spread(centres, 1) else 1
     order = sorted(centres, key=lambda gid: centres[gid][axis])
     places = [centres[gid][axis] for gid in order]

@@ -51,6 +51,7 @@ def _pixels(image: NDArray[Any]) -> NDArray[np.uint8] | None:
 def _png(pixels: NDArray[np.uint8]) -> str:
     """Write a PNG by hand: while a slider moves, dozens of them are wanted in an instant."""
     height, width, _ = pixels.shape
+    # Each row of a PNG begins with its filter; 0 is none.
     unfiltered = np.zeros((height, 1), np.uint8)
     rows = np.concatenate([unfiltered, pixels.reshape(height, -1)], axis=1).tobytes()
 
@@ -58,6 +59,7 @@ def _png(pixels: NDArray[np.uint8]) -> str:
         crc = zlib.crc32(kind + content)
         return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", crc)
 
+    # 8 bits a channel, RGB, nothing unusual.
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     parts = (chunk(b"IHDR", head), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b""))
     content = b"\x89PNG\r\n\x1a\n" + b"".join(parts)

@@ -58,6 +58,7 @@ def _links(current: str) -> str:
 @lru_cache(maxsize=len(PAGES))
 def _page(name: str) -> mo.Html:
     """Read a page once, without its HTML comments."""
+    # The name comes from the browser: nothing but the known pages is read.
     folder = docs_folder()
     if folder is None or name not in PAGES or not (folder / name).is_file():
         return mo.Html(

@@ -77,6 +77,7 @@ class Images:
             {"key": key, "label": label, "count": int(chosen.sum())}
             for key, label, chosen in filters(found)
         ]
+        # Nothing is picked yet, or other images were given with another model.
         if self.thumbnails.chosen not in found.images.indices:
             self.thumbnails.chosen = int(found.images.indices[0])
         self._fill()

@@ -122,6 +122,7 @@ class Tracer:
             self.map.values = []
             self._say(line(why), asked)
             return
+        # The same place as in the layer before, or the nearest that this one has.
         place = [min(at, size - 1) for at, size in zip(self.map.place, values.shape, strict=True)]
         with self.map.hold_sync():
             self.map.channels = len(values)
