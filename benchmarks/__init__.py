@@ -1,1 +1,1 @@
-"""Benchmarks: ratios against a peer in the same run. `python -m benchmarks [NAME ...]`"""
+"""Measure ratios against a peer in the same run: `python -m benchmarks [NAME ...]`."""

@@ -1,11 +1,11 @@
-"""AIMET's per-layer analysis of a float ONNX classifier, as the sensitivity benchmark's peer.
+"""Run AIMET's per-layer analysis of a float ONNX classifier, the sensitivity benchmark's peer.
 
 It runs in an environment of its own, because aimet-onnx brings its own versions of everything:
 
     python -m venv AIMET && AIMET/bin/pip install aimet-onnx
     QUANTSCOPE_AIMET_PYTHON=AIMET/bin/python python -m benchmarks sensitivity
 
-Nothing of quantscope is imported here. Prints one JSON object as its last line.
+Nothing of quantscope is imported here. It prints one JSON object as its last line.
 """
 
 import json
@@ -23,10 +23,11 @@ HOW_TO_SET_UP = (
 
 
 def analyse(model: str, arrays: str, *, batch: int) -> dict[str, Any]:
-    """`arrays` is an .npz with images and labels, and calibration images, as the model takes them.
+    """Time AIMET's QuantAnalyzer, and give what it found.
 
-    `seconds` is QuantAnalyzer's disable-one analysis alone, from a calibrated simulation whose
-    session is open; loading and calibration are counted apart.
+    `arrays` is an .npz with images and labels, and calibration images, as the model takes them.
+    `seconds` is the disable-one analysis alone, from a calibrated simulation whose session is open;
+    loading and calibration are counted apart.
     """
     import numpy as np
     import onnx

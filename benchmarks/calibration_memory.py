@@ -1,4 +1,4 @@
-"""Peak memory of entropy and percentile calibration: ours against plain `quantize_static`.
+"""Measure peak memory of entropy and percentile calibration, ours and plain `quantize_static`'s.
 
 Run it with: python -m benchmarks.calibration_memory
 """
@@ -27,7 +27,7 @@ def run() -> None:
 
 
 def measure(how: str, method: str, images: int) -> float:
-    """MB above what the process held before it began, in a fresh process."""
+    """Give the MB above what the process held before it began, in a fresh process."""
     command = [sys.executable, __file__, how, method, str(images)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -44,6 +44,7 @@ def _status_mb(field: str) -> float:
 
 
 def _measured(how: str, method: Any, count: int) -> float:
+    """Calibrate in this process; give the MB that were added at the peak."""
     import numpy as np
     from onnxruntime.quantization import quantize_static
 

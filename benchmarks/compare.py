@@ -1,8 +1,8 @@
-"""Comparison of all tensors: ours against onnxruntime's `qdq_loss_debug` on the reference model.
+"""Time the comparison of all tensors: ours against onnxruntime's `qdq_loss_debug`.
 
-The peer collects every activation of both models, matches them by name and computes each error. It
-raises KeyError where a name has no match, so it is given only those that have one.
-Run it with: python -m benchmarks.compare [IMAGES ...]
+The model is the reference one. The peer collects every activation of both models, matches them by
+name and computes each error. It raises KeyError where a name has no match, so it is given only
+those that have one. Run it with: python -m benchmarks.compare [IMAGES ...]
 """
 
 import json
@@ -24,7 +24,10 @@ AIMS = {("sqnr", 1000): 4, ("sqnr", 4000): 8, ("full", 1000): 2, ("full", 4000):
 
 
 def run(counts: tuple[int, ...] = COUNTS) -> None:
-    """Every number comes from a process of its own, ours and the peer's in turn."""
+    """Print the ratios.
+
+    Every number comes from a process of its own, ours and the peer's in turn.
+    """
     with tempfile.TemporaryDirectory() as folder:
         pair = reference_pair(Path(folder), activations="uint8")
         print(f"comparison of {pair.name}, with its float model, reference execution")
@@ -63,6 +66,7 @@ def _report(pair: Pair, counts: tuple[int, ...]) -> None:
 
 
 def measure(how: str, images: int, pair: Pair) -> dict[str, float]:
+    """Run one of "peer", "sqnr" and "full" in a fresh process."""
     models = str(pair.quantized), str(pair.float_model)
     command = [sys.executable, "-m", "benchmarks.compare", how, str(images), *models]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -109,6 +113,7 @@ def _peer(images: Any, *models: str) -> None:
 
 
 def _status_mb(field: str) -> float:
+    """Read a field of this process's status in MB."""
     status = Path("/proc/self/status")
     if not status.exists():  # not Linux: the peak is all that is known
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)

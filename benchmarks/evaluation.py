@@ -1,7 +1,7 @@
-"""Evaluation throughput against a bare onnxruntime loop at its best batch size.
+"""Measure evaluation throughput against a bare onnxruntime loop at its best batch size.
 
-The bare loop is given its images as float32 already and keeps nothing; evaluation starts from
-uint8 pixels and ends with accuracy, loss, classes and confusion.
+The bare loop is given its images as float32 already and keeps nothing; evaluation starts from uint8
+pixels and ends with accuracy, loss, classes and confusion.
 """
 
 import statistics

@@ -1,4 +1,4 @@
-"""The models that are measured: MLPerf Tiny's reference where it is at hand, else the bundled ones.
+"""Provide the models to measure: MLPerf Tiny's reference where it is at hand, else bundled ones.
 
 The reference's Keras file is not part of the project; benchmarks look for it in ../shared and where
 QUANTSCOPE_REFERENCE says.
@@ -19,19 +19,22 @@ KERAS = Path("mlperf-tiny") / "pretrainedResnet.h5"
 
 @dataclass(frozen=True)
 class Pair:
+    """A float model, its quantized version, and what to call the two."""
+
     name: str
     float_model: Path
     quantized: Path
 
 
 def keras_file() -> Path | None:
+    """Find the reference's Keras file; None where it is not at hand."""
     named = os.environ.get("QUANTSCOPE_REFERENCE")
     path = Path(named) if named else ROOT.parent / "shared" / KERAS
     return path if path.is_file() else None
 
 
 def reference_pair(folder: Path, **choices: Any) -> Pair:
-    """The float reference and its quantized version, written to `folder`; per channel, MinMax."""
+    """Write the float reference and its quantized version to `folder`; per channel, MinMax."""
     config = PtqConfig(**{"activations": "int8", "per_channel": True, **choices})
     float_model, keras = folder / "reference.onnx", keras_file()
     if keras is not None:

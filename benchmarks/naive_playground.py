@@ -1,8 +1,8 @@
 # mypy: ignore-errors
 # ruff: noqa: B018, PLR1711
-"""What a slider costs without a playground: every move rebuilds the session and runs all images.
+"""Show what a slider costs without a playground: each move rebuilds the session and runs all.
 
-Opened by benchmarks/playground.py with `marimo run`. It is what one writes first, one cell with
+benchmarks/playground.py opens it with `marimo run`. It is what one writes first, one cell with
 onnx and onnxruntime; as the page does, it computes what the file states, without fused kernels.
 """
 

@@ -1,9 +1,9 @@
-"""The playground in a browser: command to usable page, and slider to changed number in the page.
+"""Time the playground in a browser: command to usable page, and slider to changed number.
 
-Against the same in a naive notebook, whose cell rebuilds the session and runs all images at every
-move (benchmarks/naive_playground.py). Both servers run at once and are measured in turn, so that
-their ratio holds on a loaded machine too. An early tensor is the worst case of the page, since all
-of the network follows it. Run it with: python -m benchmarks.playground
+The peer is a naive notebook, whose cell rebuilds the session and runs all images at every move
+(benchmarks/naive_playground.py). Both servers run at once and are measured in turn, so that their
+ratio holds on a loaded machine too. An early tensor is the worst case of the page, since all of the
+network follows it. Run it with: python -m benchmarks.playground
 """
 
 import signal
@@ -28,7 +28,7 @@ STARTS = 3
 SLIDER_STEP = 1 / 32
 SECONDS = 300
 QUIET_SECONDS = 3
-"""The page draws figures after an answer; they are not to slow the other's turn."""
+"""The rest after a turn: figures that the page still draws are not to slow the other's."""
 
 FIND = """const deep = (root, wanted) => {
   const found = root.querySelector(wanted);
@@ -129,7 +129,10 @@ def _spread(milliseconds: list[float]) -> str:
 
 
 def _move_ours(page: Any, block: int, number: int) -> float:
-    """No position twice, and every second one clips so much that the accuracy must change."""
+    """Move the slider and wait for the number; give milliseconds.
+
+    No position comes twice, and every second one clips so much that the accuracy must change.
+    """
     place = 1 + block * MOVES // BLOCKS // 2 + number // 2
     octaves = place * SLIDER_STEP - (5 if number % 2 == 0 else 0)
     return float(page.evaluate(MOVE_OURS, [octaves]))
@@ -144,14 +147,17 @@ def _move_naive(page: Any, number: int) -> float:
 
 
 def _settle(page: Any) -> None:
-    """What is measured when a page opens is done."""
+    """Wait until what is measured when a page opens is done, and turn to the sliders."""
     page.locator('[data-testid="job-start"]').first.wait_for()
     page.get_by_test_id("tab-What if").click()
     page.get_by_test_id("slider-scale").wait_for()
 
 
 def _select(page: Any, layer: str) -> None:
-    """With a scale of its own and nothing else edited, so that there is a number to change."""
+    """Select a layer with a scale of its own and nothing else edited.
+
+    So there is a number to change.
+    """
     page.bring_to_front()
     if page.get_by_test_id("clear-edits").is_visible():
         page.get_by_test_id("clear-edits").click()
@@ -164,7 +170,7 @@ def _select(page: Any, layer: str) -> None:
 
 
 def _opened(browser: Any, address: str, how: str) -> Any:
-    """A page that shows its first number."""
+    """Open a page and wait for its first number."""
     page = browser.new_page()
     page.set_default_timeout(SECONDS * 1000)
     page.goto(address)
@@ -175,7 +181,7 @@ def _opened(browser: Any, address: str, how: str) -> Any:
 
 @contextmanager
 def _serving(how: str) -> Iterator[str]:
-    """Gives the address that lets a browser in."""
+    """Serve ours or the naive notebook; give the address that lets a browser in."""
     if how == "ours":
         with serving() as served:
             yield served.way_in
@@ -196,6 +202,7 @@ def _serving(how: str) -> Iterator[str]:
 
 
 def _answering(address: str, server: subprocess.Popen[bytes]) -> str:
+    """Wait until something answers at the address."""
     end = time.monotonic() + SECONDS
     while time.monotonic() < end and server.poll() is None:
         try:

@@ -1,10 +1,10 @@
-"""Comparison of two PyTorch programs: ours against torchao's numeric debugger.
+"""Time the comparison of two PyTorch programs: ours against torchao's numeric debugger.
 
 The peer keeps every tensor of both modules and then computes each SQNR, a batch at a time; most of
 its tensors are those that a quantizer is given, ours those that it gives. It takes the quantized
 tensor for the signal, `compute_sqnr` as we do the float one; agreement is printed both ways. Both
-start with their models in memory; what opening the two files takes is printed apart.
-Run it with: python -m benchmarks.pt2e_compare [IMAGES ...]
+start with their models in memory; what opening the two files takes is printed apart. Run it with:
+python -m benchmarks.pt2e_compare [IMAGES ...]
 """
 
 import json
@@ -26,7 +26,10 @@ AIMS = {"sqnr": 3, "full": None}
 
 
 def run(counts: tuple[int, ...] = COUNTS) -> None:
-    """Every number comes from a process of its own, ours and the peer's in turn."""
+    """Print the ratios.
+
+    Every number comes from a process of its own, ours and the peer's in turn.
+    """
     print("comparison of a converted ResNet8 with its exported float program, PyTorch")
     with tempfile.TemporaryDirectory() as folder:
         agreement = _process("agreement", AGREEMENT_IMAGES, folder)
@@ -72,7 +75,7 @@ def _process(how: str, images: int, folder: str) -> dict[str, float]:
 
 
 def _modules() -> tuple[Any, Any, Any]:
-    """The exported program, its module and the converted one."""
+    """Make the exported program, its module and the converted one."""
     import torch
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
@@ -90,6 +93,7 @@ def _modules() -> tuple[Any, Any, Any]:
 
 
 def _exported(module: Any) -> Any:
+    """Export a module with an open batch; an example of one row would fix it at 1."""
     import torch
 
     batch = torch.export.Dim("batch", min=1, max=1 << 20)
@@ -97,7 +101,7 @@ def _exported(module: Any) -> Any:
 
 
 def _save(folder: Path) -> tuple[Any, Any]:
-    """Both programs as files, and the modules that the peer takes."""
+    """Write both programs to files, and give the modules that the peer takes."""
     import torch
 
     exported, module, converted = _modules()
@@ -107,7 +111,7 @@ def _save(folder: Path) -> tuple[Any, Any]:
 
 
 def _debugged(module: Any, converted: Any, images: Any, batch: int) -> dict[str, tuple[str, Any]]:
-    """By the float node's name: the converted module's node, an SQNR and a result a batch."""
+    """Run the peer; give the converted node, SQNRs and results a batch by the float node's name."""
     import numpy as np
     import torch
     from torchao.quantization.pt2e import (
@@ -130,6 +134,7 @@ def _debugged(module: Any, converted: Any, images: Any, batch: int) -> dict[str,
 
 
 def _agreement(folder: Path, count: int) -> dict[str, float]:
+    """Find the largest difference in dB between our SQNRs and the peer's."""
     import numpy as np
     from torch import Tensor
 

@@ -1,8 +1,8 @@
-"""Sensitivity, disable-one over all layers: ours against a naive loop and AIMET's QuantAnalyzer.
+"""Time sensitivity, disable-one over all layers: ours, a naive loop, AIMET's QuantAnalyzer.
 
 The loop rebuilds the model for each of our rows and runs all of it with the same kernels. AIMET is
-an optional peer in an environment of its own; see `benchmarks.aimet_peer`.
-Run it with: python -m benchmarks.sensitivity [IMAGES]
+an optional peer in an environment of its own; see `benchmarks.aimet_peer`. Run it with: python -m
+benchmarks.sensitivity [IMAGES]
 """
 
 import json
@@ -25,7 +25,10 @@ AIMS = {"naive": 2, "aimet": 5}
 
 
 def run(images: int = IMAGES) -> None:
-    """Every number comes from a process of its own, ours and the peers' in turn."""
+    """Print the ratios.
+
+    Every number comes from a process of its own, ours and the peers' in turn.
+    """
     with tempfile.TemporaryDirectory() as folder:
         pair = reference_pair(Path(folder))
         print(f"sensitivity of {pair.name}, disable-one, reference execution, {images} images")
@@ -63,6 +66,7 @@ def _report(peer: str, rounds: list[dict[str, dict[str, Any]]]) -> None:
 
 
 def measure(how: str, images: int, pair: Pair, arrays: Path) -> dict[str, Any]:
+    """Run "ours", "naive" or "aimet" in a fresh process."""
     if how == "aimet":
         script = str(ROOT / "benchmarks" / "aimet_peer.py")
         command = [_aimet_python(), script, str(pair.float_model), str(arrays), str(AIMET_BATCH)]
@@ -90,7 +94,7 @@ def _images(count: int) -> Any:
 
 
 def _arrays(folder: Path, count: int) -> Path:
-    """What the peer cannot load by itself."""
+    """Write what the peer cannot load by itself: images, labels, calibration images."""
     import numpy as np
 
     from quantscope.data import calibration_set
@@ -113,7 +117,7 @@ def _ours(images: Any, quantized: str, float_model: str) -> int:
 
 
 def _naive(layers: list[str], images: Any, quantized: str, float_model: str) -> int:
-    """The base and every row: edit, open a session, evaluate all images."""
+    """Measure the base and every row: edit, open a session, evaluate all images."""
     from quantscope.edit import Editor, Off
     from quantscope.run import evaluate, paired
 

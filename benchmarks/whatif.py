@@ -1,4 +1,4 @@
-"""Edits to logits, accuracy and flips: ours against changing the model and running all of it.
+"""Time edits to logits, accuracy and flips: ours against running the whole changed model.
 
 The peer gets the edited model for nothing: it builds a session and runs every image, in the same
 batches and with the same threads. Run it with: python -m benchmarks.whatif [int8|uint8 ...]
@@ -27,7 +27,7 @@ _HEAD = ("pool", "flatten", "head")
 
 @dataclass(frozen=True)
 class Timed:
-    """One tensor: medians over the rounds."""
+    """The times of one tensor's edits: medians over the rounds."""
 
     name: str
     group: str
@@ -119,7 +119,7 @@ def _round(what_if: Any, edit: Any) -> tuple[float, ...]:
 
 
 def _peer(what_if: Any, model: Any, base: Any) -> tuple[int, int]:
-    """Right answers, and those that the unedited model does not give."""
+    """Count right answers, and those that the unedited model does not give."""
     import numpy as np
 
     from quantscope.run.onnx.sessions import session_of
@@ -134,7 +134,7 @@ def _peer(what_if: Any, model: Any, base: Any) -> tuple[int, int]:
 
 
 def _edits(what_if: Any) -> Iterator[tuple[str, Callable[[int], Any]]]:
-    """For every tensor another edit each round: scales, and a bias's integers."""
+    """Give for every tensor another edit each round: scales, and a bias's integers."""
     from quantscope.edit import SetInteger, SetScale
 
     for tensor in what_if.editor.network.tensors:
@@ -150,6 +150,7 @@ def _edits(what_if: Any) -> Iterator[tuple[str, Callable[[int], Any]]]:
 
 
 def _many_edits(what_if: Any) -> None:
+    """Show that memory stays the same over many edits."""
     edits = [make for _, make in _edits(what_if)]
     before = 0.0
     for number in range(EDITS):

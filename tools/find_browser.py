@@ -30,7 +30,7 @@ def _candidates() -> Iterator[Path]:
 
 
 def install() -> None:
-    """Playwright's own build where it can be downloaded, else the distribution's package."""
+    """Install Playwright's own build, or the distribution's package where that is allowed."""
     steps = [[sys.executable, "-m", "playwright", "install", "chromium"]]
     if shutil.which("apt-get") and os.geteuid() == 0:
         steps.insert(0, ["sh", "-c", "apt-get update && apt-get install -y chromium"])

@@ -33,18 +33,18 @@ def open_page(page: Page) -> None:
     expect(page.get_by_test_id("image-count")).to_have_text("1,000")
     head = page.get_by_test_id("job").first
     expect(head).to_have_attribute("data-running", "false")
-    _drawn(page)
+    _wait_until_drawn(page)
 
 
 def select_layer(page: Page) -> None:
     page.get_by_test_id("graph").locator('[data-layer="stack2.conv1"]').click()
     expect(page.get_by_test_id("layer-name")).to_have_text("stack2.conv1")
-    _drawn(page)
+    _wait_until_drawn(page)
 
 
 def all_layers(page: Page) -> None:
     page.get_by_test_id("tab-Layers").click()
-    _drawn(page, "Signal to quantization noise along the network")
+    _wait_until_drawn(page, "Signal to quantization noise along the network")
 
 
 def flipped_images(page: Page) -> None:
@@ -54,7 +54,7 @@ def flipped_images(page: Page) -> None:
     page.get_by_test_id("thumbnail").nth(1).click()
     expect(page.get_by_test_id("thumbnail").nth(1)).to_have_attribute("aria-selected", "true")
     index = page.get_by_test_id("thumbnail").nth(1).get_attribute("data-index")
-    _drawn(page, f"stack2.conv1.out of image {int(index or 0):,}")
+    _wait_until_drawn(page, f"stack2.conv1.out of image {int(index or 0):,}")
 
 
 def what_if(page: Page) -> None:
@@ -68,7 +68,7 @@ def slider_moved(page: Page) -> None:
         page.keyboard.press("PageDown")
     expect(page.get_by_test_id("what-if-edited")).to_be_visible()
     expect(page.get_by_test_id("edited-accuracy")).to_contain_text("%")
-    _drawn(page, "Change of confusion")
+    _wait_until_drawn(page, "Change of confusion")
 
 
 def residuals(page: Page) -> None:
@@ -78,7 +78,7 @@ def residuals(page: Page) -> None:
         page.wait_for_timeout(500)
     expect(page.get_by_test_id("edits")).to_be_hidden()
     page.get_by_test_id("tab-Residuals").click()
-    _drawn(page, "Branches of every sum")
+    _wait_until_drawn(page, "Branches of every sum")
 
 
 def trace(page: Page) -> None:
@@ -100,7 +100,7 @@ def ptq_lab(page: Page) -> None:
     expect(page.get_by_test_id("lab").get_by_test_id("job")).to_have_attribute(
         "data-running", "false"
     )
-    _drawn(page, "Tried configurations")
+    _wait_until_drawn(page, "Tried configurations")
 
 
 def help_page(page: Page) -> None:
@@ -123,8 +123,8 @@ STEPS: dict[str, Step] = {
 FILM = ("open", "layer", "images", "what-if", "what-if-moved", "residuals", "trace", "ptq-lab")
 
 
-def _drawn(page: Page, title: str | None = None) -> None:
-    """The pane's figures are there, that with this title among them, and nothing moves."""
+def _wait_until_drawn(page: Page, title: str | None = None) -> None:
+    """Wait until the pane's figures are there, that with this title too, and nothing moves."""
     if title:
         expect(page.get_by_test_id(f"card-{title}")).to_have_attribute("data-drawn", "true")
     expect(page.locator('.qs-gallery .card[data-drawn="false"]')).to_have_count(0)
@@ -132,7 +132,7 @@ def _drawn(page: Page, title: str | None = None) -> None:
 
 
 def tour(browser: Browser, address: str) -> Iterator[tuple[str, Image.Image]]:
-    """A picture a step, in the order in which a person would take them."""
+    """Take a picture a step, in the order in which a person would take them."""
     page = _new_page(browser, address, dark=False)
     for name, step in STEPS.items():
         step(page)
@@ -150,7 +150,7 @@ def tour(browser: Browser, address: str) -> Iterator[tuple[str, Image.Image]]:
 
 
 def _box(page: Page, test_id: str, *, above: bool = False) -> tuple[int, int, int, int]:
-    """Where a part of the page is, with some air; `above`: the whole width, from the top."""
+    """Find a part of the page, with some air; `above`: the whole width, from the top."""
     box = page.get_by_test_id(test_id).bounding_box()
     assert box is not None
     bottom = round(box["y"] + box["height"]) + 12
@@ -177,7 +177,7 @@ def _picture(page: Page) -> Image.Image:
 
 
 def png(picture: Image.Image) -> bytes:
-    """With a palette: the most frequent colours as they are, the rest spread over all others."""
+    """Write a PNG with a palette: the most frequent colours as they are, the others nearly."""
     pixels = np.asarray(picture)
     found, places, counts = np.unique(
         pixels.reshape(-1, 3), axis=0, return_inverse=True, return_counts=True
@@ -197,7 +197,7 @@ def png(picture: Image.Image) -> bytes:
 
 
 def film(pictures: list[Image.Image]) -> bytes:
-    """The steps, two seconds each, in a loop."""
+    """Join the steps, two seconds each, in a loop."""
     height = round(FILM_WIDTH * HEIGHT / WIDTH)
     frames = [one.resize((FILM_WIDTH, height), Image.Resampling.LANCZOS) for one in pictures]
     kept = io.BytesIO()

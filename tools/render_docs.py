@@ -30,14 +30,14 @@ def used_fields(text: str) -> set[str]:
 
 
 def render(template: Path, fields: Mapping[str, Value]) -> str:
-    """The finished document; a KeyError names a field that nothing computes."""
+    """Fill a template; a KeyError names a field that nothing computes."""
     text = template.read_text(encoding="utf-8")
     filled = FIELD.sub(lambda match: format(fields[match[1]], match[2] or ""), text)
     return NOTE.format(name=template.name) + filled
 
 
 def rendered() -> dict[Path, str]:
-    """What each document should hold."""
+    """Render what each document should hold."""
     fields = all_fields()
     return {FOLDER / template.stem: render(template, fields) for template in templates()}
 

@@ -31,7 +31,7 @@ programs have no runtime execution here.
 
 
 def section(folder: Path) -> str:
-    """The study's report without figures and without seconds, which say nothing elsewhere."""
+    """Take the study's report without figures and without seconds, which say nothing elsewhere."""
     title, *lines = (folder / "report.md").read_text().splitlines()
     kept = [f"## {title.removeprefix('# Quantization study of ')}"]
     for line in lines:

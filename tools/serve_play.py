@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 SECONDS = 240
-"""A loaded machine starts late, but starts."""
+"""The time that a start may take: a loaded machine starts late, but starts."""
 
 _ADDRESS = re.compile(r"(http://[^/\s]+/[^/\s]+)/\?access_token=(\S+)")
 
 
 class Served(NamedTuple):
-    """A page that is served: where, the token that opens it, and by which process."""
+    """A page that is served: its address, the token that opens it, and its process."""
 
     address: str
     token: str
@@ -47,7 +47,7 @@ def serving(
     browser: bool = False,
     **environment: str,
 ) -> Iterator[Served]:
-    """`quantscope play` on a free port, stopped as Ctrl-C does; `log` keeps what it printed."""
+    """Run `quantscope play` on a free port, stopped as Ctrl-C does; `log` keeps what it printed."""
     command = [sys.executable, "-m", "quantscope", "play", *arguments]
     command += [] if browser else ["--no-browser"]
     with tempfile.TemporaryDirectory() as folder:
@@ -73,6 +73,7 @@ def serving(
 
 
 def _answering(server: subprocess.Popen[bytes], log: Path) -> Served:
+    """Wait until the server has printed its address and answers there."""
     end = time.monotonic() + SECONDS
     while time.monotonic() < end and server.poll() is None:
         found = _ADDRESS.search(log.read_text(encoding="utf-8"))

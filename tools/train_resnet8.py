@@ -42,7 +42,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def split(labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Indices to train on and indices held out, the same number of each class."""
+    """Choose indices to train on and indices held out, the same number of each class."""
     rng = np.random.default_rng(seed)
     held_out = np.concatenate(
         [rng.permutation(np.flatnonzero(labels == c))[:HELD_OUT_PER_CLASS] for c in range(10)]
@@ -51,7 +51,7 @@ def split(labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def augmented(padded: torch.Tensor, rows: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
-    """A random crop and flip of each image; `padded` is uint8 [N, 3, 40, 40]."""
+    """Crop and flip each image at random; `padded` is uint8 [N, 3, 40, 40]."""
     n = len(rows)
     offset = torch.randint(0, 2 * CROP_PADDING + 1, (2, n, 1), generator=rng)
     span = torch.arange(32)
@@ -77,7 +77,7 @@ def count_correct(model: torch.nn.Module, images: torch.Tensor, labels: torch.Te
 
 
 def one_cycle(step: int, steps: int, warm_up: float) -> float:
-    """Share of the highest learning rate: up in a straight line, down along a cosine."""
+    """Give the share of the highest learning rate: up in a straight line, down along a cosine."""
     rising = warm_up * steps
     if step < rising:
         return 0.04 + 0.96 * step / rising
@@ -85,7 +85,7 @@ def one_cycle(step: int, steps: int, warm_up: float) -> float:
 
 
 class Run:
-    """The network, its running average and its optimizer, from the last checkpoint on."""
+    """A training run from its last checkpoint on: network, running average and optimizer."""
 
     def __init__(self, args: argparse.Namespace):
         self.args = args
@@ -94,6 +94,7 @@ class Run:
         self.average.load_state_dict(self.model.state_dict())
         parameters = list(self.model.parameters())
         decayed = {
+            # Biases and batch norms are not decayed.
             "params": [p for p in parameters if p.ndim > 1],
             "weight_decay": args.weight_decay,
         }
@@ -114,12 +115,13 @@ class Run:
         state = {n: getattr(self, n).state_dict() for n in ("model", "average", "optimizer")}
         temporary = self.checkpoint.with_suffix(".tmp")
         torch.save({**state, "epoch": self.epoch, "seconds": self.seconds}, temporary)
+        # A run that is stopped while it writes keeps the checkpoint before.
         temporary.replace(self.checkpoint)
 
     def train_epoch(
         self, padded: torch.Tensor, labels: torch.Tensor, training: torch.Tensor
     ) -> float:
-        """One pass over the images; returns the mean loss."""
+        """Pass over the images once; give the mean loss."""
         args, began, losses = self.args, time.monotonic(), []
         steps_per_epoch = len(training) // args.batch
         # A generator for each epoch, so that an interrupted run sees the same batches.
@@ -137,6 +139,7 @@ class Run:
             loss.backward()
             self.optimizer.step()
             losses.append(loss.item())
+            # Early on the average forgets quickly, or the first weights would stay in it.
             self._average(keep=min(args.average_decay, (step + 1) / (step + 10)))
         self.epoch += 1
         self.seconds += time.monotonic() - began

@@ -10,7 +10,7 @@ import pytest
 from playing import SERVED, playing
 
 import quantscope.app
-from quantscope.app.launch import FIRST_PORT, checked_port, launch, own_copy
+from quantscope.app.launch import FIRST_PORT, check_port, launch, own_copy
 from quantscope.app.launch import free_port as first_free
 from quantscope.errors import BadConfigError, MissingExtraError
 from serve_play import free_port
@@ -66,9 +66,9 @@ def test_port_in_use_is_one_line() -> None:
 
 def test_port_must_be_a_port() -> None:
     with pytest.raises(BadConfigError, match="from 1 to 65535, not 70000"):
-        checked_port("127.0.0.1", 70000)
+        check_port("127.0.0.1", 70000)
     port = free_port()
-    assert checked_port("127.0.0.1", port) == port
+    assert check_port("127.0.0.1", port) == port
 
 
 def test_second_playground_takes_the_next_port() -> None:

@@ -1,6 +1,7 @@
-"""Every number of docs/quantization, computed from the bundled models: `all_fields`.
+"""Compute every number of docs/quantization from the bundled models: `all_fields`.
 
-Exact integer arithmetic and stored parameters only, so that the numbers are the same on any CPU.
+Only exact integer arithmetic and stored parameters are used, so the numbers are the same on any
+CPU.
 """
 
 from doc_numbers import architecture, boundary, convolution, matmul, requantization, saturation
@@ -13,7 +14,7 @@ _PARTS = (boundary, convolution, requantization, saturation, matmul, architectur
 
 
 def all_fields(executed: Executed | None = None) -> Fields:
-    """Field name -> value. A template formats numbers itself; tables come as finished rows."""
+    """Give every field's value by name. A template formats numbers; tables are finished rows."""
     executed = executed or execute()
     found: Fields = {}
     for part in _PARTS:

@@ -1,4 +1,4 @@
-"""04: the whole network as hardware sees it."""
+"""Compute for page 04 the whole network as hardware sees it."""
 
 from collections import Counter
 from fractions import Fraction
@@ -107,7 +107,7 @@ def _weights(network: Network) -> str:
 
 
 def _kernels(network: Network) -> Fields:
-    """What onnxruntime's optimizer makes of the file with int8 kernels forbidden and allowed."""
+    """Tell what onnxruntime's optimizer makes of the file, int8 kernels forbidden and allowed."""
     path = bundled_models()["resnet8-int8"]
     forbidden, allowed = (kernel_map(path, int8_kernels=choice) for choice in (False, True))
     lines = [
@@ -176,14 +176,14 @@ def _centred(step: Step) -> list[np.ndarray]:
 
 
 def _rounded_apart(step: Step) -> np.ndarray:
-    """Each branch rounded to the output's steps before the two are added."""
+    """Round each branch to the output's steps before the two are added."""
     parts = zip(_centred(step), _factors(step), strict=True)
     steps = sum(np.rint(whole * float(factor)) for whole, factor in parts)
     return np.asarray(np.clip(steps + step.zero_point, -128, 127))
 
 
 def _short_mantissa(step: Step) -> np.ndarray:
-    """16-bit mantissas of one common shift, one rounding, half up."""
+    """Add with 16-bit mantissas of one common shift, one rounding, half up."""
     factors = [float(factor) for factor in _factors(step)]
     shift = 16 - int(np.frexp(max(factors))[1])
     mantissas = [round(factor * 2**shift) for factor in factors]

@@ -1,4 +1,4 @@
-"""01: QuantizeLinear and DequantizeLinear."""
+"""Compute for page 01 what QuantizeLinear and DequantizeLinear do."""
 
 from fractions import Fraction
 
@@ -82,13 +82,13 @@ def _odd(value: float) -> tuple[str | int, ...]:
 
 
 def _least_centred(run: Executed) -> QuantTensor:
-    """Of the tensors with both signs, the one whose zero-point lies farthest from the middle."""
+    """Find the tensor with both signs whose zero-point lies farthest from the middle."""
     tensors = [step.y for step in run.steps.values() if not step.y.clips_negatives]
     return max(tensors, key=lambda tensor: abs(int(tensor.params.zero_point)))
 
 
 def _range(tensor: QuantTensor) -> Fields:
-    """An asymmetric tensor: its range, and the parameters that follow from it."""
+    """Take an asymmetric tensor: its range, and the parameters that follow from it."""
     params = tensor.params
     low, high = (float(end) for end in range_from_params(params))
     again = params_from_range(low, high, params.dtype)
@@ -109,7 +109,7 @@ def _range(tensor: QuantTensor) -> Fields:
 
 
 def _relu(run: Executed) -> Fields:
-    """The stem's worked value as a plain quantization, and what symmetric would cost it."""
+    """Quantize the stem's worked value plainly, and say what symmetric would cost it."""
     step = run.steps["stem"]
     params = step.y.params
     at = telling_place(step, CENTRE)
@@ -137,7 +137,7 @@ def _relu(run: Executed) -> Fields:
 
 
 def _clipped(step: Step) -> tuple[str | int, ...]:
-    """Values whose rounded integer lies outside the type."""
+    """Count values whose rounded integer lies outside the type."""
     steps = _exact_steps(step)
     whole = np.rint(steps) + step.zero_point
     params = step.y.params
@@ -148,7 +148,7 @@ def _clipped(step: Step) -> tuple[str | int, ...]:
 
 
 def _exact_steps(step: Step) -> np.ndarray:
-    """Real results in output steps from the zero-point; float64, exact to about 1e-13."""
+    """Give real results in output steps from the zero-point; float64, exact to about 1e-13."""
     out = float(step.y.params.scale)
     if step.multiplies:
         factors = np.array([float(m) for m in step.multiplier()])

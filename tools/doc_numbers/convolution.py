@@ -1,4 +1,4 @@
-"""02: two output values taken apart, the constants of every channel, the accumulators' width."""
+"""Compute for page 02 two output values taken apart, all channels' constants, and widths."""
 
 from itertools import groupby
 from math import fsum
@@ -99,7 +99,7 @@ def _terms(run: Executed, terms: tuple[Term, ...]) -> str:
 
 
 def _expanded(step: Step, at: tuple[int, ...]) -> Fields:
-    """The four sums of the expanded product; weights have zero-point 0."""
+    """Compute the four sums of the expanded product; weights have zero-point 0."""
     terms = step.parts(at).terms
     raw = sum(term.x * int(term.w or 0) for term in terms)
     weights = sum(int(term.w or 0) for term in terms)
@@ -117,7 +117,7 @@ def _expanded(step: Step, at: tuple[int, ...]) -> Fields:
 
 
 def _float_value(run: Executed, at: tuple[int, ...]) -> float:
-    """The float network's value at the same place, in float64: ReLU(pixels * weights + bias)."""
+    """Compute the float network's value there in float64: ReLU(pixels * weights + bias)."""
     constants = {
         tensor.name: numpy_helper.to_array(tensor)
         for tensor in onnx.load(bundled_models()["resnet8"]).graph.initializer
@@ -167,6 +167,7 @@ def _by_position(terms: tuple[Term, ...]) -> str:
 
 
 def _widths(run: Executed) -> Fields:
+    """Measure how many bits each layer's accumulators need, at worst and over the images."""
     found = []
     widest_partial, widest_measured = 0, 0
     for step in run.products:

@@ -1,4 +1,4 @@
-"""The bundled networks run in integers over a few images, every layer's integers kept."""
+"""Run the bundled networks in integers over a few images, and keep every layer's integers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,22 +50,22 @@ class Step:
         return int(self.y.params.zero_point)
 
     def accumulators(self) -> NDArray[np.int64]:
-        """Bias included, all images."""
+        """Compute the accumulators of all images, bias included."""
         total = with_bias(self.spec, accumulate(self.spec, self.operands))
         return np.asarray(total, np.int64)
 
     def multiplier(self) -> list[Fraction]:
-        """The exact one of each output channel."""
+        """Give the exact multiplier of each output channel."""
         exact = multiplier_of(self.spec, self.y, "exact")
         channels = self.output.shape[1]
         return [Fraction(m) for m in np.broadcast_to(exact.reshape(-1), channels)]
 
     def real(self, q: int) -> float:
-        """An output integer as DequantizeLinear gives it, in float32."""
+        """Give an output integer as DequantizeLinear does, in float32."""
         return float(dequantize(np.asarray(q, self.output.dtype), self.y.params))
 
     def parts(self, at: tuple[int, ...]) -> Parts:
-        """The example image's value at this place, taken apart."""
+        """Take the example image's value at this place apart."""
         one = [
             operand if side.data is not None else operand[EXAMPLE : EXAMPLE + 1]
             for side, operand in zip(self.spec.sides, self.operands, strict=True)
@@ -75,7 +75,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Executed:
-    """`steps` are those of resnet8-int8, `saturated` those of resnet8-uint8 on AVX2.
+    """The executed networks: `steps` of resnet8-int8, `saturated` of resnet8-uint8 on AVX2.
 
     `unsaturated_classes` are what resnet8-uint8 answers with the same kernels made wide enough.
     """
@@ -131,12 +131,12 @@ def _steps(network: IntegerNetwork, images: Array, *, saturating: bool) -> dict[
 
 
 def clear_of_ties(steps: Fraction) -> bool:
-    """Far enough from a rounding tie that any arithmetic rounds it the same way."""
+    """Tell whether it is so far from a rounding tie that any arithmetic rounds it the same way."""
     return abs(abs(steps - round(steps)) - Fraction(1, 2)) > Fraction(1, 20)
 
 
 def telling_place(step: Step, position: tuple[int, ...]) -> tuple[int, ...]:
-    """The first channel whose value at `position` is not clamped, not zero and near no tie."""
+    """Find the first channel whose value at `position` is not clamped, zero or near a tie."""
     params = step.y.params
     for channel in range(step.output.shape[1]):
         at = (channel, *position)

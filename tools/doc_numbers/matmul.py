@@ -1,4 +1,4 @@
-"""03: the head, ten logits of one image."""
+"""Compute for page 03 the head: ten logits of one image."""
 
 import numpy as np
 

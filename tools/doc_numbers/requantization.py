@@ -1,4 +1,4 @@
-"""02: how many outputs change when the multiplier or the rounding is made cheaper."""
+"""Count for page 02 how many outputs change when multiplier or rounding are made cheaper."""
 
 from collections.abc import Callable
 
@@ -68,6 +68,8 @@ def _two_roundings(step: Step, accumulators: Integers) -> Integers:
 
 
 def _rounded_once(bits: int, *, half: bool = True) -> Callable[[Step, Integers], Integers]:
+    """Make a way to requantize with a mantissa of so many bits; without `half` it truncates."""
+
     def way(step: Step, accumulators: Integers) -> Integers:
         made = np.empty_like(accumulators)
         for channel, exact in enumerate(step.multiplier()):

@@ -1,4 +1,4 @@
-"""02: what 16-bit pair sums would do to resnet8-uint8, by the model of the AVX2 kernel."""
+"""Compute for page 02 what 16-bit pair sums would do to resnet8-uint8 on AVX2."""
 
 import numpy as np
 
@@ -27,6 +27,7 @@ def _pairs_hit(step: Step) -> int:
 
 
 def _row(step: Step) -> tuple[str | int, ...]:
+    """Give a layer's pairs, how many can saturate, how many do, and what that changes."""
     assert step.saturation is not None
     data = np.asarray(step.spec.sides[1].data).astype(np.int64)
     kernels = data.transpose(0, 2, 3, 1).reshape(len(data), -1) if data.ndim == 4 else data.T
@@ -49,7 +50,7 @@ def _row(step: Step) -> tuple[str | int, ...]:
 
 
 def _worst_pair(step: Step) -> Fields:
-    """The pair sum of the example image that loses most, in a convolution with many."""
+    """Find the pair sum of the example image that loses most, in a convolution with many."""
     x = step.operands[0][EXAMPLE : EXAMPLE + 1]
     w = np.asarray(step.spec.sides[1].data)
     window = resolve_window(x.shape[2:], w.shape[2:], step.spec.attributes)

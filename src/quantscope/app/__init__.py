@@ -1,4 +1,4 @@
-"""The playground: one page on which a person sees, changes and understands a quantized network.
+"""Serve the playground: a page on which a quantized network is seen, changed and understood.
 
 How it is put together
 - `playground.py` is the page, a marimo notebook of thin, named cells; `style.css` places the cells

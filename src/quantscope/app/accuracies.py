@@ -1,4 +1,4 @@
-"""The three accuracies that stand side by side."""
+"""Hold the three accuracies that stand side by side."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -23,6 +23,6 @@ class Accuracies:
         return {"float": self.float_, "reference": self.reference, "runtime": self.runtime}[which]
 
     def against_float(self, which: Of) -> PairedDelta | None:
-        """Quantized minus float."""
+        """Compare with the float model image by image: quantized minus float."""
         mine = self.of(which)
         return None if mine is None or self.float_ is None else paired(mine, self.float_)

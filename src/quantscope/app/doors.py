@@ -1,4 +1,4 @@
-"""Who gets in: the page is for the person who started it, and for nobody else.
+"""Let in the person who started the page, and nobody else.
 
 marimo asks for a token, which stands in the address that is printed and then becomes a cookie. A
 browser, though, sends that cookie whoever makes it ask, to every port of the machine, and anybody
@@ -100,6 +100,7 @@ class Doors:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
+            # `checked` starts the server only where this was run.
             scope["app"].state.has_doors = True
             await self._app(scope, receive, send)
             return
@@ -107,7 +108,7 @@ class Doors:
         is_foreign = headers.get("sec-fetch-site") in ("cross-site", "same-site")
         query = parse_qs(scope["query_string"].decode("latin-1"))
         is_page = scope["type"] == "http" and scope["path"] == f"{self._keys.path}/"
-        send = _with_headers(send)
+        send = _add_headers(send)
         if any(origin != _own_origin(scope, headers) for origin in headers.getlist("origin")):
             await _refuse(scope, receive, send)
         elif is_page and (is_foreign or _TICKET in query) and self._keys.fit(query, scope):
@@ -175,9 +176,9 @@ def doors_of_marimo(keys: Keys, host: str, ready: Callable[[], None]) -> Iterato
     LIFESPAN_REGISTRY.register("quantscope", checked)
     try:
         with (
-            _replaced(start, "create_starlette_app", make_with_doors),
+            _replace(start, "create_starlette_app", make_with_doors),
             # It would say `localhost`, which may be ::1, where another user can listen.
-            _replaced(lifespans, "print_startup", lambda **_: None),
+            _replace(lifespans, "print_startup", lambda **_: None),
         ):
             yield
     finally:
@@ -185,7 +186,7 @@ def doors_of_marimo(keys: Keys, host: str, ready: Callable[[], None]) -> Iterato
 
 
 @contextmanager
-def _replaced(module: ModuleType, name: str, value: object) -> Iterator[None]:
+def _replace(module: ModuleType, name: str, value: object) -> Iterator[None]:
     """Put `value` in the place of something that must be there, while the block runs."""
     before = getattr(module, name)
     setattr(module, name, value)
@@ -215,6 +216,8 @@ def _network_addresses(family: socket.AddressFamily, far_away: str) -> Iterator[
     """Find the address that this machine has in its network, if any, without sending anything."""
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            # Connecting a datagram socket only chooses the route. The address is one reserved for
+            # examples.
             probe.connect((far_away, 9))
             yield probe.getsockname()[0]
     except OSError:
@@ -241,6 +244,7 @@ def _is_plain(query: dict[str, list[str]], headers: Headers) -> bool:
 
 
 def _is_same(query: dict[str, list[str]], key: str, secret: str) -> bool:
+    # It takes the same time wherever the two differ, so guesses learn nothing.
     return compare_digest(query.get(key, [""])[-1].encode(), secret.encode())
 
 
@@ -255,7 +259,9 @@ async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
     await PlainTextResponse(text, status_code=403)(scope, receive, send)
 
 
-def _with_headers(send: Send) -> Send:
+def _add_headers(send: Send) -> Send:
+    """Add our headers to every answer, and make cookies strict."""
+
     async def send_with_headers(message: Message) -> None:
         if message["type"] in ("http.response.start", "websocket.http.response.start"):
             MutableHeaders(scope=message).update(_HEADERS)

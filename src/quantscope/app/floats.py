@@ -1,4 +1,4 @@
-"""Which float model belongs to an opened one: as a network to show, and for PyTorch to compare."""
+"""Find the float model of an opened one: as a network to show, and for PyTorch to compare."""
 
 import tempfile
 from functools import cache
@@ -26,6 +26,7 @@ def floats_of(model: Model, given: Model | None) -> tuple[Model | None, Model | 
 
 
 def _as_network(program: Model) -> Model:
+    """Write ResNet8's weights as ONNX, once, for they are no network by themselves."""
     if not isinstance(program, WeightsModel):
         return program
     bundled = bundled_models()
@@ -40,5 +41,5 @@ def _as_network(program: Model) -> Model:
 
 @cache
 def _folder() -> tempfile.TemporaryDirectory[str]:
-    """For as long as the process runs."""
+    """Make a folder that lasts as long as the process runs."""
     return tempfile.TemporaryDirectory(prefix="quantscope-floats-")

@@ -1,4 +1,4 @@
-"""What the process takes from the machine, and gives back."""
+"""Keep the memory that the process takes from the machine small, and give it back."""
 
 import ctypes
 import gc
@@ -7,7 +7,7 @@ from threading import Timer
 
 _M_ARENA_MAX = -8  # glibc's malloc.h
 _SECONDS = 2.0
-"""After a page has closed, until its threads are gone too."""
+"""The time from when a page has closed to when its threads are gone too."""
 
 
 def use_one_heap() -> None:

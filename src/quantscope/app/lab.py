@@ -1,4 +1,4 @@
-"""The PTQ lab of a float model: its trials, shared by all pages that show it. No marimo here."""
+"""Try settings on a float model: trials that all pages share. No marimo here."""
 
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -32,22 +32,26 @@ _YES = {"yes": True, "no": False}
 
 
 class Lab:
-    """`failures` are configurations that could not be had, by label, with the reason."""
+    """The trials of one float model, with their files in a folder that goes with it.
+
+    `failures` are configurations that could not be had, by label, with the reason.
+    """
 
     def __init__(self, model: Model) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="quantscope-lab-")
         self.trials = Trials(model, Path(self._folder.name))
         self.failures: dict[str, str] = {}
         self.shown: set[Path] = set()
-        """Models that pages have opened: they are never dropped."""
+        """The models that pages have opened: they are never dropped."""
 
     def run(self, configs: list[StudyConfig], progress: Progress) -> Iterator[None]:
-        """Try them in turn; yields after each. One that cannot be had does not end the rest."""
+        """Try them in turn, and yield after each. One that cannot be had does not end the rest."""
         for number, config in enumerate(configs, start=1):
             self.failures.pop(config.label(), None)
             try:
-                self.trials.attempt(config, progress=_counted(progress, number, len(configs)))
+                self.trials.attempt(config, progress=_count_trials(progress, number, len(configs)))
             except QuantscopeError as error:
+                # The error of a single one is shown by the job itself, beside the form.
                 if len(configs) == 1 or type(error).__name__ == "StoppedError":
                     raise
                 self.failures[config.label()] = str(error)
@@ -61,6 +65,7 @@ class Lab:
         return found
 
     def _drop(self) -> None:
+        """Forget the oldest trials beyond the bound, with their files."""
         kept = self.trials.trials
         old = [trial for trial in kept if trial.model not in self.shown]
         for trial in old[: max(0, len(kept) - _MOST_TRIALS)]:
@@ -68,7 +73,7 @@ class Lab:
 
 
 def config_from(values: Mapping[str, Any]) -> StudyConfig:
-    """The form's values; what is left at "" is as the framework has it."""
+    """Read the form's values; what is left at "" is as the framework has it."""
     given = {key: value for key, value in values.items() if value not in ("", None)}
     layers = given.pop("left_float", "")
     int8 = given.pop("int8_kernels", None)
@@ -85,14 +90,15 @@ def config_from(values: Mapping[str, Any]) -> StudyConfig:
 
 
 def sizes_of(config: StudyConfig) -> list[StudyConfig]:
-    """The same with other numbers of calibration images."""
+    """Vary the number of calibration images."""
     return [replace(config, ptq=replace(config.ptq, calibration_images=size)) for size in SIZES]
 
 
 def methods_of(config: StudyConfig) -> list[StudyConfig]:
-    """The same with every way to find ranges that its framework has."""
+    """Try every way to find ranges that the framework has."""
     if config.ptq.framework == "torch":
         made = [
+            # Options of one method do not fit the others.
             replace(config.ptq, observer=observer, torch_quantizer=None, weight_observer=None)
             for observer in get_args(Observer)
         ]
@@ -105,7 +111,7 @@ def methods_of(config: StudyConfig) -> list[StudyConfig]:
 
 
 def choices() -> dict[str, tuple[str, ...]]:
-    """What each field of the form can be, from the types of `PtqConfig`."""
+    """List what each field of the form can be, from the types of `PtqConfig`."""
     return {
         "framework": get_args(Framework),
         "activations": get_args(ActivationType),
@@ -133,7 +139,8 @@ def _number(key: str, text: Any) -> float:
         raise BadConfigError(f"{key} is a number, not '{text}'") from None
 
 
-def _counted(progress: Progress, number: int, total: int) -> Progress:
+def _count_trials(progress: Progress, number: int, total: int) -> Progress:
+    """Say which of several trials the progress is of."""
     if total == 1:
         return progress
     return lambda what, done, of: progress(f"{number} of {total}: {what}", done, of)
@@ -144,7 +151,10 @@ _lock = Lock()
 
 
 def lab_of(session: Session) -> Lab:
-    """The lab of what is shown; of images that a person gave it knows no training ones."""
+    """Find the lab of what is shown; it refuses images that a person gave.
+
+    No training images are known for those.
+    """
     if session.given_images is not None:
         raise QuantscopeError(
             f"Settings are tried here with CIFAR-10's images, not with {session.sample.name}; "
@@ -155,7 +165,7 @@ def lab_of(session: Session) -> Lab:
 
 
 def lab_for(opened: Opened) -> Lab:
-    """The lab of the float model that is shown, or that the shown model was made from."""
+    """Find the lab of the float model that is shown, or that the shown model was made from."""
     model = opened.model if opened.is_float else opened.original
     if model is None:
         raise QuantscopeError(
@@ -167,6 +177,7 @@ def lab_for(opened: Opened) -> Lab:
             f"{model.name} is a PyTorch program; open the float model as ONNX to quantize it here"
         )
     with _lock:
+        # Taken out and put in again: the one used longest ago stands first and goes first.
         found = _labs.pop(model.digest, None) or Lab(model)
         _labs[model.digest] = found
         while len(_labs) > _MOST_LABS:

@@ -1,4 +1,4 @@
-"""Starting the page: what can be wrong is said in one line before anything is started."""
+"""Start the page; what can be wrong is said in one line before anything is started."""
 
 import socket
 import sys
@@ -28,7 +28,7 @@ that served a page ends without waiting for anything."""
 FIRST_PORT = 2718
 _PORTS_TRIED = 50
 _SECONDS_TO_LISTEN = 0.05
-"""From when marimo's server says that it is ready to when it listens; a browser takes longer."""
+"""The time from when marimo's server is ready to when it listens; a browser takes longer."""
 
 
 def launch(
@@ -53,7 +53,7 @@ def launch(
     parse_patiently_everywhere()  # marimo reads its notebook while modules are loaded beside it
     given = Given(model or DEFAULT_MODEL, float_model or "", data or "")
     session = given.open()
-    chosen = free_port(host) if port is None else checked_port(host, port)
+    chosen = free_port(host) if port is None else check_port(host, port)
     told = {"--model": given.model, "--float": given.float_model, "--data": given.data}
     wanted = [part for option, value in told.items() if value for part in (option, value)]
     from marimo._cli.cli import main
@@ -100,7 +100,7 @@ def _welcome(keys: "Keys", host: str, port: int, *, browser: bool) -> None:
 
 
 def own_copy(original: Path, folder: Path) -> Path:
-    """A notebook saves itself while it is edited, so a person gets one of their own.
+    """Copy the notebook for a person: it saves itself while it is edited.
 
     One that is there already is theirs, and stays as it is.
     """
@@ -117,11 +117,12 @@ def _warm_up(session: Session) -> None:
     """Work while the browser starts: its page finds modules loaded and the first numbers there."""
     import quantscope.app.page  # noqa: F401
 
+    # It is run for its effects: the session keeps the results.
     deque(session.measure(session.quick), maxlen=0)
 
 
 def free_port(host: str) -> int:
-    """The first of some ports that nobody listens on, so that two playgrounds run side by side."""
+    """Find the first port that nobody listens on, so that two playgrounds run side by side."""
     for port in range(FIRST_PORT, FIRST_PORT + _PORTS_TRIED):
         if _is_free(host, port):
             return port
@@ -131,7 +132,8 @@ def free_port(host: str) -> int:
     )
 
 
-def checked_port(host: str, port: int) -> int:
+def check_port(host: str, port: int) -> int:
+    """Check the port that a person chose."""
     if not 1 <= port <= 65535:
         raise BadConfigError(f"A port is a number from 1 to 65535, not {port}")
     if not _is_free(host, port):
@@ -145,6 +147,7 @@ def checked_port(host: str, port: int) -> int:
 def _is_free(host: str, port: int) -> bool:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
+        # A port whose last connections still linger counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))

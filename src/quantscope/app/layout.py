@@ -1,4 +1,4 @@
-"""Places for the nodes of a drawing: small boxes of one size, edges as curves between them."""
+"""Place the nodes of a drawing: small boxes of one size, edges as curves between them."""
 
 from threading import Lock
 from typing import Any
@@ -13,9 +13,9 @@ _graphviz = Lock()
 
 
 def lay_out(drawing: Drawing) -> dict[str, Any]:
-    """`width`, `height`, centres `places` by key, and `curves` by link: cubic Béziers' points.
+    """Give `width`, `height`, centres `places` by key, and `curves` by link, as Béziers' points.
 
-    All in pixels, y downwards. A curve is a start point and then three points for each piece.
+    All are in pixels, y downwards. A curve is a start point and then three points for each piece.
     """
     import pygraphviz
 
@@ -31,6 +31,7 @@ def lay_out(drawing: Drawing) -> dict[str, Any]:
     places = {node.key: point(graph.get_node(node.key).attr["pos"]) for node in drawing.nodes}
     curves = {}
     for edge in graph.edges():
+        # Graphviz breaks long lines with a backslash, and marks arrow ends, which are not drawn.
         spline = edge.attr["pos"].replace("\\\n", "")
         parts = [part for part in spline.split() if not part.startswith(("e,", "s,"))]
         curves[int(edge.attr["id"])] = [point(part) for part in parts]
@@ -55,6 +56,7 @@ def _dot(drawing: Drawing) -> str:
     ]
     lines += [f"  {node.key};" for node in drawing.nodes]
     for place, link in enumerate(drawing.links):
+        # The main path is drawn straight, and shortcuts bend around it.
         weight = 1 if link.is_shortcut else 8
         settings = f'id="{place}", key="{place}", weight={weight}'
         lines.append(f"  {link.source} -> {link.target} [{settings}];")

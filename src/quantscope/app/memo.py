@@ -1,4 +1,4 @@
-"""Results that are computed once, however many pages ask."""
+"""Keep results that are computed once, however many pages ask."""
 
 from collections.abc import Callable, Hashable, MutableMapping
 from threading import Lock
@@ -11,7 +11,7 @@ _NOTHING: Any = object()
 
 
 class Shared:
-    """What pages share: kept while any of them holds it."""
+    """A store of what pages share: a value is kept while any of them holds it."""
 
     def __init__(self) -> None:
         self._kept: MutableMapping[Hashable, Any] = WeakValueDictionary()
@@ -22,15 +22,16 @@ class Shared:
         return len(self._kept)
 
     def peek(self, key: Hashable) -> Any:
-        """What is kept, or None; never computes."""
+        """Give what is kept, or None; never compute."""
         with self._lock:
             return self._kept.get(key)
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What is kept, or what `make` gives; a second caller waits for the first one's."""
+        """Give what is kept, or what `make` gives; a second caller waits for the first one's."""
         with self._lock:
             if (found := self._found(key)) is not _NOTHING:
                 return cast(T, found)
+            # A gate for each key: `make` may take minutes and ask for other keys.
             gate = self._gates.setdefault(key, Lock())
         with gate:
             with self._lock:
@@ -65,6 +66,7 @@ class Memo(Shared):
                 self._kept.pop(next(iter(self._kept)))
 
     def _found(self, key: Hashable) -> Any:
+        # A dictionary keeps the order of insertion, so this moves the key to the end.
         found = self._kept.pop(key, _NOTHING)
         if found is not _NOTHING:
             self._kept[key] = found

@@ -1,4 +1,4 @@
-"""What layers can be coloured by: a number and a colour for each, and a legend."""
+"""Find what layers can be coloured by: a number and a colour for each, and a legend."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,9 +21,10 @@ _KERNELS = {"integer": BLUE, "float": ORANGE, "fused": _GREY, "moves data": GREE
 
 @dataclass(frozen=True)
 class Metric:
-    """`values`, `texts` and `colours` by the key of a node; without a value, the text says why.
+    """A number for each node of the drawing, with its text and its colour, by the node's key.
 
-    `legend` is a ramp (`low`, `high`, `stops`) or a list of (name, colour).
+    A node without a value has a text that says why. The legend is a ramp (`low`, `high`, `stops`)
+    or a list of (name, colour), `classes`. `waiting` says why there are no numbers yet.
     """
 
     key: str
@@ -43,20 +44,21 @@ class Metric:
 
 
 def metrics(session: Session) -> tuple[Metric, ...]:
-    """In the order in which a person is offered them; those not yet known say `waiting`."""
+    """Give the metrics in the order in which they are offered; unknown ones say `waiting`."""
     if session.opened.is_float:
         return tuple(_sizes(session))
     return (*_compared(session), *_stored(session), *_sensitivity(session), *_kernels(session))
 
 
 def node_keys(session: Session) -> dict[str, Layer | None]:
-    """The drawing's key of each layer, and of the inputs, which have none."""
+    """Give the drawing's key of each layer, and of the inputs, which have none."""
     network = session.opened.network
     keys: dict[str, Layer | None] = {f"input{i}": None for i in range(len(network.inputs))}
     return keys | {f"layer{i}": layer for i, layer in enumerate(network.layers)}
 
 
 def output_of(session: Session, key: str) -> QuantTensor | None:
+    """Find the quantized tensor that a node writes; None where it is float."""
     network = session.opened.network
     if key.startswith("input"):
         return network.inputs[int(key.removeprefix("input"))].quant
@@ -65,6 +67,7 @@ def output_of(session: Session, key: str) -> QuantTensor | None:
 
 
 def _compared(session: Session) -> Iterator[Metric]:
+    """Give what a comparison found of each node's output, as soon as there is one."""
     comparison = session.comparison
     failed = session.not_compared
     waiting = failed or ("" if comparison else "being compared")
@@ -109,7 +112,7 @@ def _stored(session: Session) -> Iterator[Metric]:
 
 
 def _sensitivity(session: Session) -> Iterator[Metric]:
-    """How much of the logits' SQNR comes back with a layer's quantization off."""
+    """Give how much of the logits' SQNR comes back with a layer's quantization off."""
     found = session.sensitivity
     failed = session.not_compared or session.failures.get("sensitivity")
     rows = {row.layer: row.sqnr_change_db for row in found.rows} if found else {}
@@ -161,10 +164,15 @@ def _ramp(
     log: bool = False,
     waiting: str = "",
 ) -> Metric:
+    """Colour each value by its place between the least and the largest.
+
+    `blank` has texts of nodes that have no value.
+    """
     texts = {**(blank or {}), **{place: show(value) for place, value in values.items()}}
     if not values:
         return Metric(key, label, key, texts, waiting=waiting)
     low, high = min(values.values()), max(values.values())
+    # A weight that is all zero has no logarithm.
     at = (lambda v: log10(max(v, 1e-30))) if log else float
     start, span = at(low), at(high) - at(low)
     return Metric(
@@ -182,7 +190,7 @@ def _ramp(
 
 
 def _colour(share: float) -> str:
-    """From purple to yellow, which all kinds of colour vision tell apart."""
+    """Choose from purple to yellow, which all kinds of colour vision tell apart."""
     return _viridis()[round(255 * share)]
 
 

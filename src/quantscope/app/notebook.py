@@ -1,4 +1,4 @@
-"""For notebooks of one's own: the library's results as marimo shows them."""
+"""Show the library's results as marimo does, for notebooks of one's own."""
 
 from collections.abc import Iterable
 from html import escape
@@ -11,7 +11,7 @@ from quantscope.report import Fact, Table, draw_network, render
 
 
 def table(found: Table) -> mo.ui.table:
-    """Sortable and searchable, all rows on one page."""
+    """Show a table, sortable and searchable, with all rows on one page."""
     headings = [column.heading or " " for column in found.columns]
     rows = [dict(zip(headings, row, strict=True)) for row in found.rows]
     right = [column.heading for column in found.columns if column.right]
@@ -33,15 +33,16 @@ def facts(found: Iterable[Fact]) -> mo.Html:
 
 
 def drawing(network: Network) -> mo.Html:
-    """The network drawn, on white whatever the theme."""
+    """Draw the network on white, whatever the theme."""
     svg = render(draw_network(network), ".svg").decode()
     inner = svg[svg.index("<svg") :]
     return mo.Html(f'<div style="background:#fff;overflow:auto;max-height:70vh">{inner}</div>')
 
 
 def style() -> mo.Html:
-    """The playground's colours and texts, without its layout; show it once in a notebook."""
+    """Give the playground's colours and texts without its layout; show it once in a notebook."""
     text = (files("quantscope.app") / "style.css").read_text(encoding="utf-8")
+    # The layout stands between these two headings of the file.
     colours, _, rest = text.partition("/* marimo's own furniture */")
     _, _, texts = rest.partition("/* words, lines, header */")
     return mo.Html(f"<style>{colours}{texts}</style>")

@@ -1,4 +1,4 @@
-"""One browser page: its widgets, what is opened, selected and edited, and the work for it.
+"""Hold one browser page: its widgets, what is opened, selected and edited, and the work for it.
 
 Widgets are created once and get new traits; what the notebook shows depends on marimo's states,
 whose setters are given here. Setters may be called from any thread of marimo's.
@@ -37,6 +37,7 @@ from quantscope.app.worker import Work, Worker, mistake
 from quantscope.errors import QuantscopeError
 from quantscope.progress import Progress
 
+# A session holds its results, so each costs memory.
 _MOST_SESSIONS = 3
 
 Setter = Callable[[Any], None]
@@ -44,7 +45,10 @@ Setter = Callable[[Any], None]
 
 @dataclass(frozen=True)
 class Setters:
-    """What the notebook listens to. `numbers`, `lab`, `image` and `model` count changes."""
+    """The states that the notebook listens to.
+
+    `numbers`, `lab`, `image` and `model` count changes.
+    """
 
     selection: Setter
     tab: Setter
@@ -58,7 +62,7 @@ class Setters:
 
 
 class Page:
-    """`session` is the opened pair's; it is another object after another model was opened."""
+    """One browser page. `session` is another object after another model was opened."""
 
     def __init__(self, begun: Beginning, setters: Setters) -> None:
         self._set = setters
@@ -93,15 +97,16 @@ class Page:
 
     @property
     def selection(self) -> Selection:
+        """The selection of the whole page; the graph has it."""
         return Selection.from_dict(self.graph.selection)
 
     def select(self, selection: Selection) -> None:
-        """As a click in the graph does; other widgets follow."""
+        """Select as a click in the graph does; other widgets follow."""
         self.graph.selection = selection.to_dict()
 
     @property
     def edits(self) -> Edits:
-        """Those in force, in the order in which they are applied."""
+        """The edits in force, in the order in which they are applied."""
         return self._edits
 
     def set_edits(self, edits: Edits) -> None:
@@ -134,7 +139,7 @@ class Page:
     def open(self, given: Given) -> None:
         """Show another pair; what is wrong with it is a line beside where it was asked for.
 
-        Of several that are asked for in a row, the last one is shown.
+        If several are asked for in a row, the last one is shown.
         """
         self._asked = given
         self.opener.busy, self.opener.error = True, ""
@@ -156,12 +161,12 @@ class Page:
         self._set.numbers(lambda count: count + 1)
 
     def image_news(self) -> None:
-        """Another image is picked."""
+        """Tell the notebook that another image is picked."""
         self.tracer.refresh()
         self._set.image(lambda count: count + 1)
 
     def lab_news(self) -> None:
-        """The lab has tried something."""
+        """Tell the notebook that the lab has tried something."""
         self._set.lab(lambda count: count + 1)
 
     def paint(self, wanted: Sequence[Wanted]) -> None:
@@ -173,7 +178,7 @@ class Page:
         self.painter.show(self.session, known, tab=self.tabs.tab)
 
     def close(self) -> None:
-        """At the end of the browser's session: nothing goes on for nobody."""
+        """End all work of this page, at the end of the browser's session."""
         self.worker.stop()
         self.painter.close()
         self.bench.close()
@@ -198,6 +203,7 @@ class Page:
         }
 
     def _wire(self) -> None:
+        """Link the widgets' selections, and tell the notebook and the panes what changes."""
         for other in (self.layers, self.tensors, self.gallery, self.chrome):
             traitlets.link((self.graph, "selection"), (other, "selection"))
         traitlets.link((self.graph, "metric"), (self.layers, "metric"))
@@ -252,6 +258,7 @@ class Page:
     def _open(self, given: Given) -> None:
         try:
             session = given.open()
+            # Two may be ready at the same time; only the last one asked for is shown.
             with self._opening:
                 if given is not self._asked:
                     return
@@ -261,6 +268,7 @@ class Page:
                 self.opener.opened += 1
                 self._set.model(lambda count: count + 1)
                 self.begin()
+        # Nothing above this thread would see it, and the page would stay busy.
         except Exception as error:
             line = str(error) if isinstance(error, QuantscopeError) else mistake(error)
             if given is self._asked:
@@ -268,6 +276,7 @@ class Page:
                     self.opener.busy, self.opener.error = False, line
 
     def _show(self, session: Session, selection: Selection) -> None:
+        """Turn every widget to another session."""
         drawing = drawing_of(session.opened.network)
         self.worker.stop()
         self._recent.append(session)
@@ -291,6 +300,8 @@ class Page:
     def _measure(self, progress: Progress) -> Iterator[None]:
         session = self.session
         self._next, self.job.offer = self._measure, "go on measuring"
+        # The quick set first, so that every number is there within seconds; then the same of the
+        # sample.
         yield from session.measure(session.quick, progress)
         yield from session.compare(session.quick, progress)
         yield from session.count_values(session.quick, progress)
@@ -307,11 +318,11 @@ class Page:
 
 
 class Token:
-    """Lives as long as the notebook's variables: one browser session."""
+    """An object that lives as long as the notebook's variables: one browser session."""
 
 
 def token_for(page: Page) -> Token:
-    """Marimo tells nobody that a session ended, but it drops the notebook's variables."""
+    """Close the page when its session ends. Marimo tells nobody, but it drops the variables."""
     token = Token()
     weakref.finalize(token, page.close)
     return token

@@ -1,4 +1,4 @@
-"""Figures are drawn in a thread, the latest wanted first: a click never waits for a picture."""
+"""Draw figures in a thread, the latest wanted first: a click never waits for a picture."""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ _Asked = tuple[Session, tuple[Wanted, ...]]
 
 
 class Painter:
-    """Fills a gallery. What is asked for later makes what was asked before unwanted."""
+    """Fills a gallery from a thread. Each call of `show` makes what was asked before unwanted."""
 
     def __init__(self, gallery: Gallery) -> None:
         self.gallery = gallery
@@ -42,7 +42,7 @@ class Painter:
         self._thread: Thread | None = None
 
     def show(self, session: Session, wanted: Sequence[Wanted], *, tab: str = "") -> None:
-        """What is drawn already is there at once, the rest says that it is being drawn.
+        """Show at once what is drawn already; the rest says that it is being drawn.
 
         They are `tab`'s: under another one nobody sees them.
         """
@@ -75,13 +75,14 @@ class Painter:
             self._fill(current)
 
     def _fill(self, current: _Asked) -> None:
+        """Draw one picture after the other until something else is asked for."""
         session, wanted = current
         for place, one in enumerate(wanted):
             with self._news:
                 if self._is_outdated(current):
                     return
             # What another round has drawn since `show` is there at once, and shown too.
-            card = _painted(session, one)
+            card = _draw_card(session, one)
             with self._news:
                 if self._is_outdated(current):
                     return
@@ -97,7 +98,7 @@ class Painter:
         return self._closed or self._waiting is not current
 
 
-def _painted(session: Session, wanted: Wanted) -> dict[str, Any]:
+def _draw_card(session: Session, wanted: Wanted) -> dict[str, Any]:
     def draw() -> Picture:
         return picture_of(wanted.draw(), width=wanted.width, height=wanted.height)
 
@@ -105,12 +106,13 @@ def _painted(session: Session, wanted: Wanted) -> dict[str, Any]:
         return _card(wanted, session.picture(wanted.key, draw))
     except QuantscopeError as error:
         return {**_card(wanted, None), "error": str(error)}
+    # Whatever goes wrong in one figure, the others are still drawn.
     except Exception as error:
         return {**_card(wanted, None), "error": mistake(error)}
 
 
 def _card(wanted: Wanted, found: Picture | None) -> dict[str, Any]:
-    """As `Gallery.cards` has them."""
+    """Give what `Gallery.cards` has of one picture, drawn or not."""
     empty = {"title": wanted.title, "src": "", "caption": "", "regions": [], "error": ""}
     shape = {"width": wanted.width, "height": wanted.height or 3.4, "wide": wanted.width > HALF}
     drawn = found.to_dict() if found else {}

@@ -1,4 +1,4 @@
-"""Figures as cards of the page: title and note become text, the rest an image with places on it."""
+"""Turn figures into cards of the page: title and note as text, the rest as an image with places."""
 
 import io
 from base64 import b64encode
@@ -14,12 +14,12 @@ from matplotlib.transforms import Bbox
 
 _DPI = 160
 HALF, WHOLE = 4.8, 7.4
-"""Widths in inches: two cards side by side, or one across."""
+"""The widths in inches of cards: two side by side, or one across."""
 
 
 @dataclass(frozen=True)
 class Region:
-    """Where an artist that stands for a layer (its `gid`) is: shares of the image, y downwards."""
+    """The place of a layer's artist (the layer is its `gid`): shares of the image, y downwards."""
 
     gid: str
     x0: float
@@ -30,7 +30,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Picture:
-    """`src` is a data URI; `width` and `height` only say the proportions."""
+    """A drawn figure. `src` is a data URI; `width` and `height` only say the proportions."""
 
     title: str
     caption: str
@@ -48,7 +48,7 @@ def picture_of(figure: Figure, *, width: float = HALF, height: float | None = No
 
     `height` None keeps the axes' own height. The figure is used up: its title and note are gone.
     """
-    title, caption = _taken_out(figure)
+    title, caption = _take_out_texts(figure)
     figure.set_size_inches(width, height or figure.get_figheight())
     figure.set_dpi(_DPI)
     buffer = io.BytesIO()
@@ -59,8 +59,11 @@ def picture_of(figure: Figure, *, width: float = HALF, height: float | None = No
     return Picture(title, caption, src, wide, high, regions)
 
 
-def _taken_out(figure: Figure) -> tuple[str, str]:
-    """As HTML both are sharper, wrap by themselves, and leave the legend its line."""
+def _take_out_texts(figure: Figure) -> tuple[str, str]:
+    """Take title and note out of the figure, and give them.
+
+    As HTML both are sharper, wrap by themselves, and leave the legend its line.
+    """
     title = figure.get_suptitle()
     if title:
         figure.suptitle("")
@@ -77,7 +80,10 @@ def _taken_out(figure: Figure) -> tuple[str, str]:
 
 
 def _regions(figure: Figure, wide: int, high: int) -> Iterator[Region]:
-    """One for each layer and axes, widened to its neighbours: a thin mark is hard to hit."""
+    """Find the place of each layer in each axes, widened to its neighbours.
+
+    A thin mark is hard to hit.
+    """
     for axes in figure.axes:
         boxes: dict[str, list[Bbox]] = {}
         for artist in axes.get_children():
@@ -88,7 +94,7 @@ def _regions(figure: Figure, wide: int, high: int) -> Iterator[Region]:
             continue
         room = axes.get_window_extent()
         joined = {gid: Bbox.union(found) for gid, found in boxes.items()}
-        for gid, box in _widened(joined, room).items():
+        for gid, box in _widen(joined, room).items():
             yield Region(
                 gid,
                 x0=float(box.x0 / wide),
@@ -102,9 +108,10 @@ def _extent(artist: Artist) -> Bbox:
     return Bbox(artist.get_window_extent().get_points())
 
 
-def _widened(boxes: dict[str, Bbox], room: Bbox) -> dict[str, Bbox]:
-    """Columns from halfway to the one neighbour to halfway to the other, or rows."""
+def _widen(boxes: dict[str, Bbox], room: Bbox) -> dict[str, Bbox]:
+    """Widen boxes to columns, or rows, that meet halfway between neighbours."""
     centres = {gid: ((box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2) for gid, box in boxes.items()}
+    # Layers lie side by side in some figures, below one another in others.
     axis = 0 if _spread(centres, 0) >= _spread(centres, 1) else 1
     order = sorted(centres, key=lambda gid: centres[gid][axis])
     places = [centres[gid][axis] for gid in order]

@@ -1,4 +1,4 @@
-"""Where a page is, as its address says it: loaded again, or passed on, it shows the same.
+"""Say where a page is in its address: loaded again, or passed on, it shows the same.
 
 What the command has opened, and where every page begins, is left out of the address.
 """
@@ -33,7 +33,10 @@ class Given:
 
 @dataclass(frozen=True)
 class Place:
-    """`given` None is what the command opened, `selection` None where a page begins."""
+    """The place that an address says.
+
+    `given` None is what the command opened, `selection` None where a page begins.
+    """
 
     given: Given | None = None
     selection: Selection | None = None
@@ -41,7 +44,7 @@ class Place:
 
     @classmethod
     def from_query(cls, query: Mapping[str, Any]) -> "Place":
-        """What cannot be meant is left out: an address may have been typed."""
+        """Read an address. What cannot be meant is left out, for it may have been typed."""
         told = {key: _last(value) for key, value in query.items()}
         model, tab = told.get("model", ""), told.get("tab", "")
         selection = Selection(told.get("layer") or None, told.get("tensor") or None)
@@ -52,11 +55,12 @@ class Place:
         )
 
     def to_query(self, network: Network) -> dict[str, str]:
-        """Every key of ours; what is empty does not stand in the address."""
+        """Give every key of ours; what is empty does not stand in the address."""
         given = self.given or Given("")
         chosen = self.selection or first_selection(network)
         usual = chosen == first_selection(network)
         named = {"layer": "", "tensor": ""} if usual else chosen.to_dict()
+        # The layer alone would select the same tensor.
         if chosen == fitting(Selection(chosen.layer, None), network):
             named["tensor"] = ""
         tab = "" if self.tab == TABS[0] else self.tab
@@ -64,12 +68,13 @@ class Place:
         return {**files, **named, "tab": tab}
 
     def selection_in(self, network: Network) -> Selection:
+        """Give the selection as far as the network has it."""
         return fitting(self.selection, network) if self.selection else first_selection(network)
 
 
 @dataclass(frozen=True)
 class Beginning:
-    """What a page begins with. `home` is what the command was given; `error` a line to show."""
+    """The beginning of a page. `home` is what the command was given; `error` a line to show."""
 
     session: Session
     place: Place
@@ -78,7 +83,10 @@ class Beginning:
 
 
 def begin_at(arguments: Mapping[str, Any], query: Mapping[str, Any]) -> Beginning:
-    """What the address asks for, else what the command does, else the default, with a line."""
+    """Open what the address asks for, else what the command does, else the default.
+
+    The beginning then has the first error as a line.
+    """
     home = Given(
         arguments.get("model") or DEFAULT_MODEL,
         arguments.get("float") or "",
@@ -96,7 +104,7 @@ def begin_at(arguments: Mapping[str, Any], query: Mapping[str, Any]) -> Beginnin
 
 
 def _at_home(path: str) -> Path:
-    """With ~ as a shell has it."""
+    """Expand ~ as a shell does."""
     try:
         return Path(path).expanduser()
     except RuntimeError:
@@ -104,5 +112,5 @@ def _at_home(path: str) -> Path:
 
 
 def _last(value: Any) -> str:
-    """Of a key that stands in the address more than once."""
+    """Take the last value of a key that stands in the address more than once."""
     return str(value[-1] if isinstance(value, list) and value else value or "")

@@ -1,4 +1,4 @@
-"""Rows of the two tables: layers on the left, all tensors in the Layers pane."""
+"""Fill the rows of the two tables: layers on the left, all tensors in the Layers pane."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -44,7 +44,7 @@ def layer_rows(session: Session) -> list[dict[str, Any]]:
 
 
 def tensor_rows(session: Session) -> list[dict[str, Any]]:
-    """Every quantized tensor along the network, and every layer that writes none."""
+    """List every quantized tensor along the network, and every layer that writes none."""
     network = session.opened.network
     batch = batch_of(network)
     seen: set[str] = set()
@@ -86,6 +86,7 @@ def _tensor_row(session: Session, tensor: QuantTensor, batch: Dim) -> dict[str, 
 
 
 def _found(session: Session, tensor: QuantTensor) -> Iterator[tuple[str, float | None]]:
+    """Give text and sort value of SQNR, local SQNR, clipped and used share."""
     row = session.compared(tensor.name)
     if row is None:
         yield from [("", None)] * 4

@@ -1,4 +1,4 @@
-"""What is selected: a layer, and a tensor of it. One selection for the whole page."""
+"""Select a layer, and a tensor of it. There is one selection for the whole page."""
 
 from dataclasses import dataclass
 
@@ -8,12 +8,16 @@ from quantscope.report import layer_tensors
 
 @dataclass(frozen=True)
 class Selection:
-    """`layer` None is the model's input; `tensor` None where nothing of the layer is quantized."""
+    """A layer and a tensor of it.
+
+    `layer` None is the model's input; `tensor` None where nothing of the layer is quantized.
+    """
 
     layer: str | None
     tensor: str | None
 
     def to_dict(self) -> dict[str, str]:
+        """Give it as the browser has it, with empty texts for None."""
         return {"layer": self.layer or "", "tensor": self.tensor or ""}
 
     @classmethod
@@ -22,14 +26,14 @@ class Selection:
 
 
 def select_layer(layer: Layer) -> Selection:
-    """A layer stands for its output; for its weights where the output is not quantized."""
+    """Select a layer by its output, or by its weights where the output is not quantized."""
     output = next((o.quant for o in layer.outputs if o.quant), None)
     tensor = output or layer.weight or layer.bias
     return Selection(layer.name, tensor.name if tensor else None)
 
 
 def select_tensor(tensor: QuantTensor) -> Selection:
-    """A tensor is shown with the layer that makes it; a constant with the first that reads it."""
+    """Select a tensor with the layer that makes it, a constant with the first that reads it."""
     owner = tensor.producer
     if owner is None and tensor.role != "activation" and tensor.consumers:
         owner = tensor.consumers[0]
@@ -37,14 +41,14 @@ def select_tensor(tensor: QuantTensor) -> Selection:
 
 
 def first_selection(network: Network) -> Selection:
-    """The first layer with weights: there is most to see of it."""
+    """Select the first layer with weights: there is most to see of it."""
     layers = network.layers
     found = next((layer for layer in layers if layer.weight), layers[0] if layers else None)
     return select_layer(found) if found else Selection(None, None)
 
 
 def fitting(selection: Selection, network: Network) -> Selection:
-    """The same place in another network if it has it, else its first."""
+    """Find the same place in another network; its first where it has no such."""
     layer = next((x for x in network.layers if x.name == selection.layer), None)
     if layer is not None:
         names = [tensor.name for tensor in layer_tensors(layer)]

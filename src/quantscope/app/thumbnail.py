@@ -1,4 +1,4 @@
-"""Images as small pictures of the page."""
+"""Draw images as small pictures of the page."""
 
 import struct
 import zlib
@@ -15,19 +15,23 @@ _PICTURES = Memo(1024)
 
 
 def thumbnail(images: Samples, row: int) -> str:
-    """A PNG as a data URI; empty where the images are no pictures."""
+    """Give a PNG as a data URI; empty where the images are no pictures."""
     one = images.images[row]
+    # Two data sets may have the same name and indices.
     key = (images.name, int(images.indices[row]), zlib.crc32(np.ascontiguousarray(one).data))
-    return _PICTURES.get(key, lambda: _drawn(one))
+    return _PICTURES.get(key, lambda: _draw(one))
 
 
-def _drawn(image: NDArray[Any]) -> str:
+def _draw(image: NDArray[Any]) -> str:
     pixels = _pixels(image)
     return "" if pixels is None else _png(pixels)
 
 
 def _pixels(image: NDArray[Any]) -> NDArray[np.uint8] | None:
-    """[height, width, 3]. What are no bytes is spread over its own range: only shapes count."""
+    """Give pixels as [height, width, 3]; None where the image is no picture.
+
+    Values that are no bytes are spread over their own range: only shapes count.
+    """
     if image.ndim == 2:
         image = image[None]
     if image.ndim != 3 or 0 in image.shape:
@@ -45,8 +49,9 @@ def _pixels(image: NDArray[Any]) -> NDArray[np.uint8] | None:
 
 
 def _png(pixels: NDArray[np.uint8]) -> str:
-    """Written by hand: while a slider moves, dozens of them are wanted in an instant."""
+    """Write a PNG by hand: while a slider moves, dozens of them are wanted in an instant."""
     height, width, _ = pixels.shape
+    # Each row of a PNG begins with its filter; 0 is none.
     unfiltered = np.zeros((height, 1), np.uint8)
     rows = np.concatenate([unfiltered, pixels.reshape(height, -1)], axis=1).tobytes()
 
@@ -54,6 +59,7 @@ def _png(pixels: NDArray[np.uint8]) -> str:
         crc = zlib.crc32(kind + content)
         return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", crc)
 
+    # 8 bits a channel, RGB, nothing unusual.
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     parts = (chunk(b"IHDR", head), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b""))
     content = b"\x89PNG\r\n\x1a\n" + b"".join(parts)

@@ -1,4 +1,4 @@
-"""The words of the page: one plain sentence for each factor and metric, and where to read more."""
+"""Explain the words of the page: one plain sentence for each term, and where to read more."""
 
 from dataclasses import dataclass
 from html import escape
@@ -10,7 +10,10 @@ _WHOLE = "04-architecture.md"
 
 @dataclass(frozen=True)
 class Word:
-    """`page` is a file of docs/quantization and a heading in it; empty where there is none."""
+    """A term of the page and its explanation.
+
+    `page` is a file of docs/quantization and a heading in it; empty where there is none.
+    """
 
     name: str
     text: str
@@ -178,6 +181,6 @@ WORDS = {
 
 
 def word(key: str, text: str | None = None) -> str:
-    """HTML of a term with its explanation on hover and focus; `text` None shows its name."""
+    """Write a term as HTML, explained on hover and focus; `text` None shows its name."""
     shown = WORDS[key].name if text is None else text
     return f'<span class="qs-word" data-word="{key}" tabindex="0">{escape(shown)}</span>'

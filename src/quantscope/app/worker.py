@@ -1,4 +1,4 @@
-"""Long work in a thread of marimo's, with progress in a `Job` and a way to stop it."""
+"""Do long work in a thread of marimo's, with progress in a `Job` and a way to stop it."""
 
 import sys
 import traceback
@@ -13,13 +13,14 @@ from quantscope.app.widgets.job import Job
 from quantscope.errors import QuantscopeError, StoppedError
 from quantscope.progress import Progress
 
+# Each tick is a message to the browser.
 _SECONDS_BETWEEN_TICKS = 0.1
 
 Work = Callable[[Progress], Iterator[Any]]
 
 
 class Worker:
-    """One piece of work at a time: starting another ends the one that runs.
+    """A thread for one piece of work at a time: starting another ends the one that runs.
 
     `news` is called, in the worker's thread, whenever the work yields and when it ends; a setter of
     `mo.state` in it reaches the page.
@@ -70,6 +71,7 @@ class Worker:
                         self.job.running, self.job.error = False, error
 
     def _progress(self, stop: Event) -> Progress:
+        """Make a progress that raises `StoppedError` once `stop` is set."""
         last = 0.0
 
         def progress(what: str, done: int, total: int) -> None:
@@ -88,7 +90,7 @@ class Worker:
 
 
 def mistake(error: Exception) -> str:
-    """A line for what should not happen: a page that goes on beats a thread that dies unseen.
+    """Make a line for what should not happen: a page that goes on beats a thread that dies unseen.
 
     The traceback goes to the terminal, for whoever mends it.
     """

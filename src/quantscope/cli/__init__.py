@@ -1,4 +1,4 @@
-"""The command line: a thin face of the library, one module a command.
+"""Give the command line: a thin face of the library, one module a command.
 
 How it is put together
 - A command module parses words, calls the library and shows the result: `command` is all that it
@@ -44,6 +44,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+# --help lists the commands in this order.
 app.command("play")(play.command)
 app.command("evaluate")(evaluate.command)
 app.command("inspect")(inspect.command)

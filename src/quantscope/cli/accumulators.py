@@ -1,4 +1,4 @@
-"""`quantscope accumulators`"""
+"""Run `quantscope accumulators`: the bits that each layer's accumulator needs."""
 
 from functools import partial
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""`quantscope capture`"""
+"""Run `quantscope capture`: keep the values of tensors in a file."""
 
 import shlex
 from pathlib import Path
@@ -11,6 +11,7 @@ from quantscope.cli.options import Batch, Data, Int8Kernels, Json
 from quantscope.cli.outputs import Writes, careful
 from quantscope.errors import BadConfigError
 
+# A mistyped range would otherwise become a list of billions of rows.
 _MOST_IMAGES = 1_000_000
 
 
@@ -90,11 +91,12 @@ def command(
 
 
 def _rows(texts: list[str]) -> list[int]:
-    """Rows in the order in which they were asked for, each once."""
+    """List the rows in the order in which they were asked for, each once."""
     return list(dict.fromkeys(row for text in texts for row in _range(text)))
 
 
 def _range(text: str) -> range:
+    """Read `3` or `10-19`, whose ends both count."""
     first, dash, last = text.partition("-")
     try:
         found = range(int(first), int(last if dash else first) + 1)

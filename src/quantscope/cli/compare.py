@@ -1,4 +1,4 @@
-"""`quantscope compare`"""
+"""Run `quantscope compare`: a quantized network against its float one, or two of them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal

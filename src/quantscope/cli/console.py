@@ -1,4 +1,4 @@
-"""What every command shares: results on stdout, progress on stderr, JSON for machines."""
+"""Print for every command: results on stdout, progress on stderr, JSON for machines."""
 
 import io
 import json
@@ -23,6 +23,8 @@ _STYLES = {"plain": "", "strong": "bold", "faint": "dim", "warning": "yellow"}
 
 
 class _Output(Console):
+    """A console that leaves it to `process.py` to end when the reader of a pipe is gone."""
+
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError  # `main` knows what it means; rich would call it a failure
 
@@ -32,7 +34,10 @@ messages = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def terminal_width() -> int | None:
-    """None where stdout is no terminal: whole lines go into a file or a pipe, to be searched."""
+    """Give the columns of stdout; None where it is no terminal.
+
+    Whole lines go into a file or a pipe, to be searched.
+    """
     return console.width if console.is_terminal else None
 
 
@@ -100,6 +105,8 @@ def _show_tree(branch: "Branch") -> None:
     if console.is_terminal:
         console.print(tree, soft_wrap=False)
         return
+    # A tree is laid out by rich alone, which would fold it to 80 columns where there is no
+    # terminal.
     wide = Console(file=io.StringIO(), width=10_000, highlight=False, color_system=None)
     with wide.capture() as captured:
         wide.print(tree)
@@ -115,13 +122,13 @@ def _tree(branch: "Branch") -> Tree:
 
 
 def emit_json(result: Mapping[str, Any]) -> None:
-    """One JSON object on stdout. A NaN or infinity in it is a bug, so it raises."""
+    """Print one JSON object on stdout. A NaN or infinity in it is a bug, so it raises."""
     sys.stdout.write(json.dumps(result, indent=2, allow_nan=False) + "\n")
 
 
 @contextmanager
 def progress_bar() -> Iterator[Progress]:
-    """A bar on stderr, gone when the work is done; nothing where stderr is not a terminal."""
+    """Show a bar on stderr, gone when the work is done; nothing where stderr is not a terminal."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

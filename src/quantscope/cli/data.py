@@ -1,4 +1,4 @@
-"""`quantscope data`"""
+"""Run `quantscope data`: see which images are there, and get the full set."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

@@ -1,4 +1,4 @@
-"""`quantscope evaluate`"""
+"""Run `quantscope evaluate`: measure a classifier."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -98,7 +98,7 @@ def _baseline(
 def _as_dict(
     results: "list[Evaluation]", gap: "KernelGap | None", deltas: "list[PairedDelta]"
 ) -> dict[str, Any]:
-    """One execution as it is; both side by side under `executions`, with what they share on top."""
+    """Give one execution as it is, or both under `executions` with what they share on top."""
     dicts = [result.to_dict() for result in results]
     for result, delta in zip(dicts, deltas, strict=False):
         result["against"] = delta.to_dict()

@@ -1,4 +1,4 @@
-"""`quantscope graph`"""
+"""Run `quantscope graph`: draw a network into a file."""
 
 from pathlib import Path
 from typing import Annotated

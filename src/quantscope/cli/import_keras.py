@@ -1,4 +1,4 @@
-"""`quantscope import-keras`"""
+"""Run `quantscope import-keras`: turn the Keras ResNet8 into ONNX."""
 
 from pathlib import Path
 from typing import Annotated

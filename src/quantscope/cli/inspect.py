@@ -1,4 +1,4 @@
-"""`quantscope inspect`"""
+"""Run `quantscope inspect`: show a network or one of its layers."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Opening the model that a person named."""
+"""Open the model that a person named."""
 
 from typing import TYPE_CHECKING
 
@@ -8,14 +8,14 @@ if TYPE_CHECKING:
 
 
 def open_network(model: str) -> "Network":
-    """A bundled model's name, or a file."""
+    """Read the network of a bundled model, by its name, or of a file."""
     from quantscope.model import read_network
 
     return read_network(model)
 
 
 def open_raw_nodes(model: str) -> "RawGraph":
-    """The nodes of an ONNX file; other formats have none to list."""
+    """Read the nodes of an ONNX file; other formats have none to list."""
     from quantscope.errors import BadConfigError
     from quantscope.model import open_model
     from quantscope.report import read_raw_nodes

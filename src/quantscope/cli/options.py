@@ -1,4 +1,4 @@
-"""Options that several commands have, each written once: its name, its type and its help.
+"""Define the options that several commands have, each once: its name, its type and its help.
 
 A default stands in the command's signature, as for any parameter. A command whose option means
 something else has its own, beside its other options.

@@ -1,4 +1,4 @@
-"""The files that a command writes: none that is there already, and never one that it reads."""
+"""Guard the files that a command writes: none that is there already, never one that it reads."""
 
 import functools
 import inspect
@@ -11,7 +11,7 @@ from quantscope.cli.options import Force
 
 
 class Writes:
-    """Marks an option as a file that the command writes, and says which suffixes it may have.
+    """A mark of an option as a file that the command writes, with the suffixes it may have.
 
     Every other option is taken for something that the command may read.
     """
@@ -42,9 +42,12 @@ def careful(command: Callable[..., None]) -> Callable[..., None]:
             others = [value for name, value in values.items() if name not in marked]
             reads = list(_files_in(others))
             check_outputs(outputs.values(), reads=reads)
+            # Even --force must not replace what comes with the package.
             _check_outside(outputs.values())
             if not force:
                 _check_new(outputs.values())
+                # A file of that name may appear while the command works; it is refused at the end
+                # too.
                 begun.new = frozenset(outputs.values())
             for path in reads:
                 note_read(path)
@@ -56,7 +59,7 @@ def careful(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _add_force(run: Callable[..., None], signature: inspect.Signature) -> None:
-    """Put it before the last option, which is --json everywhere."""
+    """Put --force before the last option, which is --json everywhere."""
     *others, last = signature.parameters.values()
     force = inspect.Parameter("force", last.kind, default=False, annotation=Force)
     run.__signature__ = signature.replace(  # type: ignore[attr-defined]
@@ -88,7 +91,7 @@ def _check_suffix(path: Path, mark: Writes, option: str) -> None:
 
 
 def _check_outside(outputs: Iterable[Path]) -> None:
-    """The models, images and recipes that come along are read without being named."""
+    """Refuse files of the package: its models, images and recipes are read without being named."""
     from quantscope.errors import BadConfigError
 
     package = Path(os.path.realpath(__file__)).parents[1]

@@ -1,4 +1,4 @@
-"""`quantscope play`"""
+"""Run `quantscope play`: open the playground."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""A command as a process: what it says and gives back when it is stopped or goes wrong."""
+"""Run a command as a process: what it says and gives back when it is stopped or goes wrong."""
 
 import errno
 import io
@@ -33,8 +33,8 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 def run_process(app: typer.Typer) -> NoReturn:
     """Run a command and exit: 0, or 2 after one line on stderr that says what to put right.
 
-    What nobody thought of is one line too, which asks for a report, and exit code 1. A traceback
-    is for those who ask for it with --debug.
+    An error that nobody thought of is one line too, which asks for a report, and exit code 1. A
+    traceback is for those who ask for it with --debug.
     """
     if sys.stdout is None:  # closed, as by `>&-`
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
@@ -65,7 +65,7 @@ def _exit(code: int) -> NoReturn:
 
 @contextmanager
 def _signals() -> Iterator[list[int]]:
-    """Let other signals end a command as Ctrl-C does, so that it cleans up; gives what came."""
+    """Let other signals end a command as Ctrl-C does, so that it cleans up; give what came."""
     received: list[int] = []
 
     def interrupt(number: int, _frame: object) -> None:
@@ -89,7 +89,7 @@ def _signals() -> Iterator[list[int]]:
 
 
 def _run(app: typer.Typer) -> int:
-    """Run what the command line says; gives the exit code."""
+    """Run what the command line says; give the exit code."""
     try:
         words = [word for word in sys.argv[1:] if word != "--debug"]
         code: int = app(words, standalone_mode=False) or 0
@@ -151,5 +151,5 @@ def _debugging() -> bool:
 
 
 def _write_no_more() -> None:
-    """Python writes what is left in stdout's buffer when it ends, and would fail again."""
+    """Send what is left in stdout's buffer nowhere, for Python would fail again writing it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

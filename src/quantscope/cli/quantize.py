@@ -1,4 +1,4 @@
-"""`quantscope quantize`"""
+"""Run `quantscope quantize`: quantize a float model after training."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,6 +22,7 @@ def command(
         str,
         typer.Argument(help="A float model: .onnx, ResNet8's .safetensors, or a bundled name."),
     ],
+    # `--exclude A B` leaves B over, which then names another layer.
     more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     *,
     output: Annotated[
@@ -151,6 +152,7 @@ def command(
 
 
 def _framework(path: Path, asked: str | None) -> str:
+    """Tell which framework quantizes the file, and refuse one that cannot."""
     from quantscope.errors import BadConfigError
 
     if path.suffix in (".pt2", ".pt", ".pth"):
@@ -168,6 +170,7 @@ def _framework(path: Path, asked: str | None) -> str:
 
 
 def _check_suffix(output: Path, framework: str) -> None:
+    """Refuse a suffix that the framework does not write; `Writes` allows those of both."""
     from quantscope.errors import BadConfigError
 
     suffix = {"onnxruntime": ".onnx", "torch": ".pt2"}[framework]

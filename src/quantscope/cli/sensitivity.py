@@ -1,4 +1,4 @@
-"""`quantscope sensitivity`"""
+"""Run `quantscope sensitivity`: rank the layers by what their quantization costs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal

@@ -1,4 +1,4 @@
-"""`quantscope study`"""
+"""Run `quantscope study`: measure many quantizations of a model."""
 
 from collections.abc import Iterator
 from concurrent.futures import Executor
@@ -113,6 +113,7 @@ def _plan(file: Path | None, name: str | None) -> "Plan":
 
 @contextmanager
 def _executor(dask: str | None) -> Iterator[Executor | None]:
+    """Give the cluster's executor; None means worker processes on this machine."""
     from quantscope.study import dask_executor
 
     if dask is None:

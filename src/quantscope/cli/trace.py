@@ -1,4 +1,4 @@
-"""`quantscope trace`"""
+"""Run `quantscope trace`: take one value of a layer apart."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`quantscope whatif`"""
+"""Run `quantscope whatif`: change a model's parameters and see what that does."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -103,11 +103,14 @@ def command(
         float_model=float_model,
         execution=execution,
         int8_kernels=int8_kernels,
+        # The quick set is all of them: a command gives one answer, over every image that was asked
+        # for.
         quick=len(chosen),
         batch=batch,
     )
     _check_kind(output, what_if.editor)
-    applied, skipped = _applied(opened, edits, what_if.editor, other_model=other_model)
+    applied, skipped = _apply(opened, edits, what_if.editor, other_model=other_model)
+    # Only now is it known which files the edits are made from.
     check_outputs(filter(None, [output, save_recipe]), reads=applied.sources)
     with progress_bar() as progress:
         effect = what_if.effect_of(applied, progress=progress)
@@ -144,6 +147,7 @@ def command(
 
 
 def _recipe(name: str) -> "Recipe":
+    """Load a recipe file, or the guided recipe of that name."""
     from quantscope.edit import Recipe, guided_recipes
     from quantscope.errors import BadConfigError
     from quantscope.files import is_there
@@ -160,6 +164,7 @@ def _recipe(name: str) -> "Recipe":
 def _edits(
     set_: list[str] | None, range_: list[str] | None, off: list[str] | None, on: list[str] | None
 ) -> "list[Edit]":
+    """Read the options in the order in which their edits act."""
     from quantscope.edit import parse_off, parse_on, parse_range, parse_set
 
     return [
@@ -170,9 +175,10 @@ def _edits(
     ]
 
 
-def _applied(
+def _apply(
     recipe: "Recipe | None", edits: "list[Edit]", editor: "Editor", *, other_model: bool
 ) -> "tuple[Applied, Skipped]":
+    """Apply the recipe's edits and then the others; give also the recipe's that did not fit."""
     from quantscope.edit import replay
     from quantscope.errors import BadConfigError
 
@@ -191,6 +197,7 @@ def _applied(
 
 
 def _check_kind(output: Path | None, editor: "Editor") -> None:
+    """Refuse a suffix other than the one that the edited model is written with."""
     from quantscope.errors import BadConfigError
 
     if output is not None and output.suffix != editor.suffix:

@@ -1,4 +1,4 @@
-"""Results and networks as text, tables, figures, drawings, pages: values first, then their looks.
+"""Turn results and networks into text, tables, figures, drawings and pages.
 
 Nothing here runs a network. A result comes in, and what is shown of it goes out: facts, lines and
 tables as values, which the command line prints and a page or a notebook shows.

@@ -1,4 +1,4 @@
-"""How many bits accumulators need, and what saturation would do, as lines and a table."""
+"""Say how many bits accumulators need, and what saturation would do, as lines and a table."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from quantscope.run.integers.saturation import SaturationPrediction
 
 
 def accumulators_view(found: Accumulators) -> Iterator[Line | Table]:
-    """A table of the layers, what they are in danger of, and which were left out."""
+    """Give a table of the layers, what they are in danger of, and which were left out."""
     yield Line(
         f"{found.model}  accumulators over {many(found.images, 'image')} of {found.data}", "strong"
     )
@@ -21,6 +21,7 @@ def accumulators_view(found: Accumulators) -> Iterator[Line | Table]:
     )
     for row in found.layers:
         yield from (Line(text, "warning") for text in _warnings(row))
+    # Layers left out for the same reason share a line.
     reasons = {
         why: [name for name, other in found.skipped if other == why] for _, why in found.skipped
     }
@@ -29,7 +30,7 @@ def accumulators_view(found: Accumulators) -> Iterator[Line | Table]:
 
 
 def accumulator_table(found: Accumulators) -> Table:
-    """A row for each layer that adds products."""
+    """Make a table with a row for each layer that adds products."""
     numbers = ("terms", "worst", "measured", "bias", "saturable pairs")
     return Table(
         "bits that the accumulator needs",
@@ -55,6 +56,7 @@ def _cells(row: LayerAccumulator) -> tuple[str, ...]:
 
 
 def _warnings(row: LayerAccumulator) -> Iterator[str]:
+    """Give a sentence for each way in which the layer's int32 accumulator is at risk."""
     if row.can_overflow_int32:
         yield f"{row.layer} can overflow int32: its worst case needs {row.worst_bits} bits"
     if row.bias_near_overflow:
@@ -64,7 +66,7 @@ def _warnings(row: LayerAccumulator) -> Iterator[str]:
 
 
 def saturation_view(found: SaturationPrediction) -> Iterator[Line]:
-    """What kernels that saturate would do to the accuracy, and which layers would."""
+    """Say what kernels that saturate would do to the accuracy, and in which layers."""
     yield Line()
     yield Line(
         f"on x86 without VNNI, {many(found.images, 'image')}: predicted accuracy "

@@ -1,4 +1,4 @@
-"""Captured values as lines and a table."""
+"""Show captured values as lines and a table."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ from quantscope.run.capture.file import value_range
 def capture_lines(
     result: Capture, rows: Sequence[int], output: Path, width: int | None = None
 ) -> Iterator[str]:
-    """What was kept, and in which file; `rows` are the images by their place in the data."""
+    """Say what was kept, and in which file; `rows` are the images by their place in the data."""
     images = f"{len(rows):,} images" if len(rows) > 1 else f"image {rows[0]}"
     # The page calls an image by its number in the whole set.
     number = int(result.indices[0])
@@ -34,7 +34,7 @@ def capture_lines(
 
 
 def captured_table(result: Capture) -> Table:
-    """A row for each tensor."""
+    """Make a table with a row for each tensor."""
     columns = (
         Column("tensor", kind="name"),
         Column("type"),

@@ -1,4 +1,4 @@
-"""The images that are there, as a table and lines."""
+"""Show the images that are there as a table and lines."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from quantscope.report.table import Column, Line, Table
 
 
 def data_table(found: DataInfo) -> Table:
-    """A row for each set: its size, how many images a class has, and its digest."""
+    """Make a table of the sets: size, images a class, and the digest's first 12 digits."""
     rows = []
     for entry in (found.sample, found.calibration_pool, *found.full):
         counts = sorted(set(entry.class_counts.values()))
@@ -28,7 +28,7 @@ def data_table(found: DataInfo) -> Table:
 
 
 def calibration_lines(chosen: Samples) -> Iterator[Line]:
-    """A calibration set, and how many images of it are of each class."""
+    """Name a calibration set, and say how many of its images are of each class."""
     yield Line()
     yield Line(f"Calibration set: {chosen.name}")
     for name, count in chosen.class_counts().items():

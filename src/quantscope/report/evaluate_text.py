@@ -1,4 +1,4 @@
-"""What was measured of a classifier, as lines and a table."""
+"""Show what was measured of a classifier as lines and a table."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,6 +8,7 @@ from quantscope.report.wording import paired_text
 from quantscope.run.evaluate import Evaluation, PairedDelta
 from quantscope.run.gap import KernelGap
 
+# A confusion table of more classes than this fits no terminal; the lowest ones are named instead.
 _MOST_CLASSES = 20
 _LOWEST_CLASSES = 10
 
@@ -17,7 +18,10 @@ def evaluation_view(
     deltas: Sequence[PairedDelta] = (),
     gap: KernelGap | None = None,
 ) -> Iterator[Line | Table]:
-    """One evaluation after the other, each with its delta where there are some; then the gap."""
+    """Show one evaluation after the other, then the kernel gap.
+
+    `deltas` are either absent or one for each of `results`, and each stands below its evaluation.
+    """
     for place, result in enumerate(results):
         yield from _evaluation(result)
         if deltas:
@@ -47,7 +51,7 @@ def _evaluation(result: Evaluation) -> Iterator[Line | Table]:
 
 
 def confusion_table(result: Evaluation) -> Table:
-    """Images by their true and their predicted class; those in the right one stand out."""
+    """Count images by true and predicted class; those in the right one stand out."""
     classes = (Column(name[:4], right=True, is_faint=True) for name in result.class_names)
     rows = []
     for place, (kind, counts) in enumerate(zip(result.per_class, result.confusion, strict=True)):
@@ -80,6 +84,7 @@ def _delta(delta: PairedDelta) -> Iterator[Line]:
 
 
 def _gap(gap: KernelGap) -> Iterator[Line]:
+    """Say what the kernels that ship change, and which layers they leave as float."""
     kernels = gap.kernels
     yield Line(f"kernel gap, runtime minus reference: {paired_text(gap.paired)}")
     if why := gap.explanation():

@@ -1,4 +1,4 @@
-"""What pages are made of, as HTML: tables, facts and lists, with every text escaped."""
+"""Write what pages are made of as HTML: tables, facts and lists, with every text escaped."""
 
 from collections.abc import Iterable
 from html import escape
@@ -10,22 +10,22 @@ _SORTABLE = ' class="sortable"'
 
 
 def text_html(text: str) -> str:
-    """Escape a text, and what in it does not print."""
+    """Escape a text for HTML, and show control characters in it as escapes."""
     return escape(printable(text))
 
 
 def facts_html(facts: Iterable[tuple[str, str]]) -> str:
-    """Names and what there is to say of them, for inside a `<dl>`."""
+    """Write names and what there is to say of them, for inside a `<dl>`."""
     return "".join(f"<dt>{text_html(name)}</dt><dd>{text_html(text)}</dd>" for name, text in facts)
 
 
 def list_html(lines: Iterable[str]) -> str:
-    """An item for each line of text."""
+    """Write a `<ul>` with an item for each line of text."""
     return "<ul>" + "".join(f"<li>{text_html(line)}</li>" for line in lines) + "</ul>"
 
 
 def table_html(table: Table, *, sorts: bool = False) -> str:
-    """The table without its title, which scrolls on its own where it is wider than the page.
+    """Write the table without its title; it scrolls where it is wider than the page.
 
     `sorts` gives headings that sort when they are clicked (by the script of `page.py`). In such a
     table a column of numbers without a single one is left out.
@@ -51,10 +51,12 @@ def table_html(table: Table, *, sorts: bool = False) -> str:
 
 
 def _value(cell: str) -> float | None:
+    """Give the number that a cell sorts by, None for a cell of text."""
     return cell.value if isinstance(cell, Number) else None
 
 
 def _attributes(table: Table, place: int) -> str:
+    """Write a row's attributes: the id that links lead to, and the mark where it is flagged."""
     anchor = f' id="{escape(table.anchors[place])}"' if table.anchors else ""
     return anchor + (' class="flagged"' if place in table.flagged else "")
 

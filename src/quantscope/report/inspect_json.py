@@ -1,4 +1,4 @@
-"""What `quantscope inspect --json` prints; docs/inspect-json.md describes it."""
+"""Make what `quantscope inspect --json` prints; docs/inspect-json.md describes it."""
 
 from dataclasses import replace
 from typing import Any
@@ -13,7 +13,7 @@ from quantscope.report.raw_nodes import RawGraph, RawParams
 
 
 def inspection(network: Network) -> dict[str, Any]:
-    """The whole network, per-channel parameters summarized."""
+    """Describe the whole network, with per-channel parameters summarized."""
     whole = network.to_dict()
     added = json_safe({"provenance": recorded_facts(network.metadata)})
     return {
@@ -24,7 +24,7 @@ def inspection(network: Network) -> dict[str, Any]:
 
 
 def layer_inspection(network: Network, layer: Layer) -> dict[str, Any]:
-    """One layer: every channel's parameters, stored integers and their dequantized values."""
+    """Describe one layer: all channels' parameters, stored integers, dequantized values."""
     tensors = layer_tensors(layer)
     alone = replace(network, layers=(layer,), tensors=tensors).to_dict(full=True)
     data = json_safe({"tensors": [_data(tensor) for tensor in tensors]})
@@ -41,6 +41,7 @@ def layer_inspection(network: Network, layer: Layer) -> dict[str, Any]:
             for entry, stored in zip(alone["tensors"], data["tensors"], strict=True)
         ],
         "not_finite": {
+            # Here `layer` stands alone, and only paths into what is shown are kept.
             place.replace("layers[0]", "layer", 1): what
             for place, what in not_finite.items()
             if place.startswith(("layers[", "tensors["))
@@ -49,7 +50,7 @@ def layer_inspection(network: Network, layer: Layer) -> dict[str, Any]:
 
 
 def node_inspection(graph: RawGraph) -> dict[str, Any]:
-    """Every node as the file has it."""
+    """Describe every node as the file has it."""
     return json_safe(
         {
             "schema_version": SCHEMA_VERSION,
@@ -96,5 +97,5 @@ def _params(params: RawParams) -> dict[str, Any]:
 
 
 def _plain(array: Array, *, whole: bool = False) -> Any:
-    """Lists of Python numbers; the small types of ml_dtypes have none of their own."""
+    """Make lists of Python numbers, which the small types of ml_dtypes do not give."""
     return array.astype(np.int64 if whole else np.float64).tolist()

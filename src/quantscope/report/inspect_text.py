@@ -1,4 +1,4 @@
-"""A network, or one of its layers, as `quantscope inspect` shows it: facts, then tables."""
+"""Show a network, or one of its layers, as `quantscope inspect` does: facts, then tables."""
 
 from collections.abc import Iterator
 
@@ -28,7 +28,7 @@ Part = Line | tuple[Fact, ...] | Table | Branch
 def network_view(
     network: Network, *, tree: bool = False, residuals: bool = False
 ) -> Iterator[Part]:
-    """Its facts, then its tables, or instead of them its tree or where branches meet."""
+    """Show a network's facts, then its tables, or instead its tree or where branches meet."""
     yield Line(printable(network.path.name), "strong")
     yield (*network_facts(network), *provenance_facts(network))
     if tree:
@@ -47,7 +47,7 @@ def network_view(
 
 
 def layer_view(network: Network, layer: Layer) -> Iterator[Part]:
-    """Its facts, then each of its quantized tensors in full."""
+    """Show a layer's facts, then each of its quantized tensors in full."""
     yield Line(printable(layer.name), "strong")
     yield tuple(layer_facts(network, layer))
     for tensor in layer_tensors(layer):

@@ -1,4 +1,4 @@
-"""One layer in full: every channel's parameters, and its weights as integers and real numbers."""
+"""Show one layer in full: every channel's parameters, its weights as integers and real numbers."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ def layer_facts(network: Network, layer: Layer) -> tuple[Fact, ...]:
 
 
 def layer_tensors(layer: Layer) -> tuple[QuantTensor, ...]:
-    """What it reads, then what it writes, each once."""
+    """List the quantized tensors that a layer reads, then those that it writes, each once."""
     found = {o.quant.name: o.quant for o in (*layer.inputs, *layer.outputs) if o.quant}
     return tuple(found.values())
 
@@ -30,7 +30,7 @@ def tensor_facts(tensor: QuantTensor) -> tuple[Fact, ...]:
 
 
 def channel_table(tensor: QuantTensor) -> Table:
-    """Every scale and zero-point; of stored tensors also what the integers of a channel reach."""
+    """List every scale and zero-point, and what the stored integers of a channel reach."""
     params = tensor.params
     low, high = params.representable_range
     columns = ["channel" if not params.block_size else "block", "scale", "zero-point"]
@@ -53,6 +53,7 @@ def channel_table(tensor: QuantTensor) -> Table:
                 [f"{value:g}" for value in edge(integers, axis=others)] for edge in (np.min, np.max)
             ]
         else:
+            # With no other axis a channel is a single value: a bias.
             columns += ["integer", "value"]
             cells += [[f"{value:g}" for value in integers], list(map(number, tensor.values()))]
     return Table(
@@ -63,13 +64,15 @@ def channel_table(tensor: QuantTensor) -> Table:
 
 
 def has_channel_data(tensor: QuantTensor) -> bool:
-    """Whether the stored integers can be told apart by channel."""
+    """Tell whether the stored integers can be told apart by channel."""
     has_channels = tensor.params.axis is not None and not tensor.params.block_size
     return tensor.has_data and has_channels and tensor.integers().size > 0
 
 
 def corner(array: Array) -> tuple[str, Array]:
-    """A piece that fits a screen, and the index that gives it: `[0, 0]`, `[:8, :8, 0, 0]`."""
+    """Cut a piece that fits a screen, and give the index for it: `[0, 0]`, `[:8, :8, 0, 0]`."""
+    # The last two axes of a convolution's weight are 1 in a 1x1 kernel, which would show one
+    # number.
     shown = [axis for axis, size in enumerate(array.shape) if size > 1][-2:]
     index = tuple(slice(_SLICE) if axis in shown else 0 for axis in range(array.ndim))
     texts = [
@@ -82,7 +85,7 @@ def corner(array: Array) -> tuple[str, Array]:
 
 
 def slice_table(tensor: QuantTensor) -> Table:
-    """A corner of the stored integers, and the same dequantized."""
+    """Show a corner of the stored integers, and the same dequantized."""
     index, integers = corner(_numbers(tensor))
     _, values = corner(tensor.values())
     rows = np.atleast_2d(integers)
@@ -99,7 +102,11 @@ def slice_table(tensor: QuantTensor) -> Table:
 
 
 def histogram(tensor: QuantTensor) -> str:
-    """The stored integers over the type's whole range; a bar that is there holds something."""
+    """Draw the stored integers over the type's whole range.
+
+    A bar that is there holds something, however little. The text is empty for a type of more than
+    16 bits.
+    """
     params = tensor.params
     if params.bits > 16:  # an int32 bias would be one bar
         return ""
@@ -157,6 +164,7 @@ def _tensor_facts(tensor: QuantTensor) -> Iterator[Fact]:
 
 
 def _file_names(tensor: QuantTensor) -> Iterator[str]:
+    """Name each array of the file that the tensor is made of, where it has a name."""
     if tensor.float_name:
         yield f"quantizes {tensor.float_name}"
     for label, names in (
@@ -195,7 +203,7 @@ def _data_facts(tensor: QuantTensor) -> Iterator[Fact]:
 
 
 def _numbers(tensor: QuantTensor) -> Array:
-    """The stored integers in a type that NumPy reduces: 4-bit and float8 types it does not."""
+    """Give the stored integers in a type that NumPy reduces: 4-bit and float8 types it does not."""
     stored = tensor.integers()
     if stored.dtype.kind in "iu":
         return stored

@@ -1,4 +1,4 @@
-"""A network as facts and tables of text; `quantscope inspect` prints them."""
+"""Show a network as facts and tables of text, which `quantscope inspect` prints."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,10 @@ _SCALES = ("mean", "least", "largest")
 
 
 def batch_of(network: Network) -> Dim:
-    """The first dimension if all activations share it, so that tables can leave it out."""
+    """Find the first dimension that all activations share, so that tables can leave it out.
+
+    None means that they share none, or that it is not known.
+    """
     shapes = [
         operand.shape
         for layer in network.layers
@@ -52,7 +55,7 @@ def network_facts(network: Network) -> tuple[Fact, ...]:
 
 
 def quantized_text(network: Network) -> str:
-    """`17 activations int8, 10 weights int8 per channel, 10 biases int32 per channel`."""
+    """Count what is quantized: `17 activations int8, 10 weights int8 per channel`."""
     if not network.is_quantized:
         return "nothing: this is a float model"
     kinds: Counter[tuple[str, str]] = Counter()
@@ -69,6 +72,7 @@ def quantized_text(network: Network) -> str:
 
 
 def layer_table(network: Network) -> Table:
+    """List the layers in their order, with shapes, MACs and bytes."""
     batch = batch_of(network)
     without = f"shapes without the batch {batch}; " if batch is not None else ""
     return Table(
@@ -98,7 +102,10 @@ def layer_table(network: Network) -> Table:
 
 
 def flow_text(layer: Layer, batch: Dim) -> str:
-    """`3×32×32 → 16×32×32`; inputs of the same shape once, with how many there are."""
+    """Say what comes in and goes out:
+
+    `3×32×32 → 16×32×32`. Inputs of the same shape are named once, with how many there are.
+    """
     shapes = Counter(shape_text(o.shape, batch=batch) for o in layer.activations)
     inputs = ", ".join(text if n == 1 else f"{n} · {text}" for text, n in shapes.items())
     outputs = ", ".join(shape_text(o.shape, batch=batch) for o in layer.outputs)
@@ -108,6 +115,7 @@ def flow_text(layer: Layer, batch: Dim) -> str:
 
 
 def activation_table(network: Network) -> Table:
+    """List the quantized activations; the step has a column only where it is not the scale."""
     tensors = [tensor for tensor in network.tensors if tensor.role == "activation"]
     steps = _has_steps(tensors)
     return Table(
@@ -137,7 +145,7 @@ def activation_table(network: Network) -> Table:
 
 
 def constant_table(network: Network) -> Table:
-    """Weights and biases; a single scale of a tensor stands where the mean of several does."""
+    """List weights and biases; a tensor's only scale stands where the mean of several does."""
     tensors = [tensor for tensor in network.tensors if tensor.role != "activation"]
     steps = _has_steps(tensors)
     zero_points = any(tensor.params.zero_point.any() for tensor in tensors)
@@ -177,7 +185,7 @@ def constant_table(network: Network) -> Table:
 
 
 def residual_table(network: Network) -> Table:
-    """One row a branch; the ratio and the output's step stand beside the first."""
+    """List the branches that meet; the ratio stands beside the first of a layer only."""
     rows: list[tuple[str, ...]] = []
     for found in residuals(network):
         for place, branch in enumerate(found.branches):
@@ -209,13 +217,14 @@ def residual_table(network: Network) -> Table:
 
 
 def range_text(tensor: QuantTensor, *, digits: int = 4) -> str:
-    """The representable range; of several channels the widest reach."""
+    """Give the representable range; with several channels their widest reach."""
     low, high = tensor.params.representable_range
     lowest, highest = f"{low.min():.{digits}g}", f"{high.max():.{digits}g}"
     return f"±{highest}" if lowest == f"-{highest}" else f"{lowest} … {highest}"
 
 
 def tensor_notes(tensor: QuantTensor) -> str:
+    """Note a folded ReLU, a cut at zero, and which tensors have the same parameters."""
     notes = ["folded ReLU"] if tensor.folded_relu else []
     if tensor.clips_negatives and not tensor.folded_relu:
         notes.append("≥ 0")
@@ -291,11 +300,12 @@ def _axis(tensor: QuantTensor) -> str:
 
 
 def _has_steps(tensors: Sequence[QuantTensor]) -> bool:
-    """Whether some step differs from its scale: float8 and float4."""
+    """Tell whether some step differs from its scale, as for float8 and float4."""
     return any(not tensor.params.is_integer for tensor in tensors)
 
 
 def _scales(tensor: QuantTensor, *, several: bool) -> tuple[str, ...]:
+    """Fill the columns of scales: one, or mean, least and largest with the ends' channels."""
     scale = tensor.params.scale.astype(np.float64)
     if not several:
         return (f"{scale.item():.5g}",)
@@ -309,7 +319,7 @@ def _scales(tensor: QuantTensor, *, several: bool) -> tuple[str, ...]:
 
 
 def spread_text(values: Array, digits: int = 4) -> str:
-    """One number, or the least and the largest of several."""
+    """Give one number, or the least and the largest of several."""
     low, high = float(values.min()), float(values.max())
     if low == high:
         return f"{low:.{digits}g}"
@@ -317,4 +327,5 @@ def spread_text(values: Array, digits: int = 4) -> str:
 
 
 def _or_dash(value: float | None, text: str) -> str:
+    """Give a dash for none, a question mark for unknown, else the text."""
     return "–" if value == 0 else ("?" if value is None else text)

@@ -31,6 +31,7 @@ def page(
         policy.append("img-src data:")
     policy.append("style-src 'unsafe-inline'")
     if script:
+        # The hash admits this script alone; 'unsafe-inline' would run any that got in with a name.
         policy.append(f"script-src 'sha256-{_digest(script)}'")
     parts = {
         "SCHEME": _SCHEME if is_themed_by_system else "",

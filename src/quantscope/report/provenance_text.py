@@ -1,4 +1,4 @@
-"""Where a model comes from, as its file's metadata says: readable, and never trusted."""
+"""Say where a model comes from, as its file's metadata has it: readable, and never trusted."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -28,6 +28,8 @@ def _facts(network: Network) -> Iterator[Fact]:
     found = recorded_facts(network.metadata)
     if found is None and PROVENANCE_KEY in network.metadata:
         yield Fact("provenance", "the file has one that does not read as JSON")
+    # The facts that this package writes come first, in a fixed order; the others follow as they
+    # stand.
     known = [key for key in _LABELS if key in (found or {})]
     for key in dict.fromkeys([*known, *(found or {})]):
         if text := _text((found or {})[key]):
@@ -39,7 +41,10 @@ def _facts(network: Network) -> Iterator[Fact]:
 
 
 def _text(value: Any) -> str:
-    """`activations int8, per channel`: what is true by its name, what is absent not at all."""
+    """Write a recorded value:
+
+    `activations int8, per channel`. What is true goes by its name, and what is absent is left out.
+    """
     if isinstance(value, Mapping):
         return ", ".join(filter(None, (_entry(key, inner) for key, inner in value.items())))
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What quantizing a model made, as lines."""
+"""Say what quantizing a model made, as lines."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from quantscope.report.table import Line
 
 
 def quantization_view(result: Quantized, agreement: Agreement | None = None) -> Iterator[Line]:
-    """The files, how closely two forms of one network agree, and what to do next."""
+    """Name the files, how closely two forms of one network agree, and what to do next."""
     also = f" and {result.onnx_path}" if result.onnx_path else ""
     yield Line(
         f"Wrote {result.path}{also}: {result.config.label()}, {result.size_bytes / 1000:,.0f} kB"
@@ -18,7 +18,7 @@ def quantization_view(result: Quantized, agreement: Agreement | None = None) -> 
 
 
 def agreement_text(agreement: Agreement) -> str:
-    """How far a program and its ONNX form differ, and why they may."""
+    """Say how far a program and its ONNX form differ, and why they may."""
     return (
         f"The two agree in the class of {agreement.same_class:,} of {agreement.images:,} test "
         f"images and in all logits of {agreement.identical_images:,} (up to float32 rounding: "

@@ -1,4 +1,4 @@
-"""Every node as the file has it, with the scales and zero-points that it reads."""
+"""List every node as the file has it, with the scales and zero-points that it reads."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -39,6 +39,8 @@ class RawParams(NamedTuple):
 
 @dataclass(frozen=True)
 class RawNode:
+    """One node of an ONNX file; an input or output that is left out has an empty name."""
+
     name: str
     op_type: str
     domain: str
@@ -51,7 +53,11 @@ class RawNode:
 
 @dataclass(frozen=True)
 class RawGraph:
-    """`types` has `int8 16×3×3×3` of each value whose type is known; `constants` are stored."""
+    """The nodes of an ONNX file in its own order, and what is known of their values.
+
+    `types` has text such as `int8 16×3×3×3` for each value whose type is known; `constants` are the
+    values that are stored.
+    """
 
     file: OnnxFile
     nodes: tuple[RawNode, ...]
@@ -60,7 +66,7 @@ class RawGraph:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many nodes of each type, the most frequent first."""
+        """The number of nodes of each type, the most frequent first."""
         return dict(sorted(self.file.op_counts.items(), key=lambda item: (-item[1], item[0])))
 
     @property
@@ -72,6 +78,8 @@ def read_raw_nodes(source: ModelSource) -> RawGraph:
     """Read the nodes of an ONNX file in the file's own order."""
     model = open_model(source).as_onnx("a list of nodes")
     file, graph = model.file, model.graph
+    # The graph's own order is topological; nodes are known again by their outputs, names may be
+    # absent.
     order = {tuple(node.output): index for index, node in enumerate(file.hollow.graph.node)}
     nodes = sorted(graph.nodes, key=lambda node: order.get(output_names(node), len(order)))
     values = {name for node in nodes for name in (*input_names(node), *output_names(node))}
@@ -102,7 +110,7 @@ def read_raw_nodes(source: ModelSource) -> RawGraph:
 
 
 def raw_lines(graph: RawGraph) -> Iterator[str]:
-    """The listing: a few lines a node, then how many there are of each type."""
+    """List the nodes, a few lines each, then how many there are of each type."""
     for index, node in enumerate(graph.nodes):
         domain = f"{node.domain}::" if node.domain else ""
         yield printable(f"{index:>4}  {domain}{node.op_type}  {node.name or '(no name)'}")
@@ -123,12 +131,13 @@ def raw_lines(graph: RawGraph) -> Iterator[str]:
 
 
 def params_text(params: RawParams) -> str:
-    """`scale 0.02352, zero-point -128`."""
+    """Write the parameters: `scale 0.02352, zero-point -128`."""
     zero_point = "left out" if not params.zero_point_name else _values_text(params.zero_point)
     return f"scale {_values_text(params.scale)}, zero-point {zero_point}"
 
 
 def _values_text(array: Array | None) -> str:
+    """Give one number, or the least and the largest with their places, of how many."""
     if array is None:
         return "not stored"
     values = array.astype(np.float64).ravel()
@@ -141,6 +150,8 @@ def _values_text(array: Array | None) -> str:
 
 
 def _params(graph: OnnxGraph, node: ir.Node) -> Iterator[RawParams]:
+    """Give the parameters that a node reads, with the value that each is for."""
+    # Inputs that a node leaves out at its end read as empty names.
     names = (*input_names(node), *[""] * 9)
     layout = layout_of(node)
     if node.op_type in QDQ_OPS:
@@ -163,5 +174,6 @@ def _params(graph: OnnxGraph, node: ir.Node) -> Iterator[RawParams]:
 
 
 def _array(graph: OnnxGraph, name: str) -> Array | None:
+    """Read a stored array of numbers; None if it is computed, left out or text."""
     array = graph.array(name) if name else None
     return None if array is None or array.dtype.kind in "OSU" else array

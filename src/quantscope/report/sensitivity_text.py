@@ -1,4 +1,4 @@
-"""The ranking of layers by what their quantization costs, as text."""
+"""Show the ranking of layers by what their quantization costs as text."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ _BAR = 16
 
 
 def sensitivity_lines(result: Sensitivity, width: int | None = None) -> Iterator[str]:
-    """The ranking as text."""
+    """Write the models' accuracies, a ranking for each mode, and what was not switched."""
     yield origin_text(result)
     bases = {"quantized": result.quantized, "with all of it off": result.all_off}
     yield f"accuracy: float {result.float_accuracy:.2%}" + "".join(
@@ -32,7 +32,7 @@ def sensitivity_lines(result: Sensitivity, width: int | None = None) -> Iterator
 
 
 def ranking_table(result: Sensitivity, mode: RowMode) -> Table:
-    """The layers as they were switched in one mode, the most sensitive first."""
+    """Rank the layers as they were switched in one mode, the most sensitive first."""
     rows = result.ranked(mode)
     weights = _weights(rows)
     title = {
@@ -71,7 +71,7 @@ def ranking_table(result: Sensitivity, mode: RowMode) -> Table:
 
 
 def _weights(rows: tuple[SensitivityRow, ...]) -> list[float]:
-    """The lengths of the bars, the longest 1: decibels won, or the size of the error alone."""
+    """Give the lengths of the bars, the longest 1: decibels won, or the size of the error alone."""
     found = [
         max(row.sqnr_change_db or 0.0, 0.0)
         if row.mode == "disable"

@@ -1,4 +1,4 @@
-"""Tables, facts and lines as values: testable without a terminal or a browser.
+"""Hold tables, facts and lines as values: testable without a terminal or a browser.
 
 A table becomes text here, fitted to a terminal's width, and HTML in `html.py`.
 """
@@ -19,10 +19,11 @@ _SHORTEST_BAR = 4
 
 
 class Column(NamedTuple):
-    """Numbers stand `right` and are never folded.
+    """How a column looks, and how it gives way where room is short.
 
-    Where a terminal has no room, bars become shorter, names are cut in their middle and other text
-    is folded; if that is not enough, the columns of the highest `spare` are left out, and so on.
+    Numbers stand `right` and are never folded. Where a terminal has no room, bars become shorter,
+    names are cut in their middle and other text is folded; if that is not enough, the columns of
+    the highest `spare` are left out, and so on.
 
     A page also shows the `unit` below the heading and what is `explained` of it, and sorts by the
     column: `first` is the order that a click gives first, which has the worst on top.
@@ -57,7 +58,7 @@ class Strong(str):
 
 
 class Fact(NamedTuple):
-    """One line of a heading: what it is about, and what there is to say."""
+    """One line of a heading: a label, and what there is to say."""
 
     label: str
     text: str
@@ -73,7 +74,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Table:
-    """`title` is one line that also explains what the columns do not say.
+    """Cells of text in columns. `title` is one line that also explains what the columns do not say.
 
     On a page, rows may have `anchors` to link to, one for each row or none at all, and those whose
     places are in `flagged` are marked.
@@ -86,21 +87,25 @@ class Table:
     flagged: frozenset[int] = frozenset()
 
     def column(self, heading: str) -> tuple[str, ...]:
+        """Give the cells below a heading."""
         place = [column.heading for column in self.columns].index(heading)
         return tuple(row[place] for row in self.rows)
 
     def lines(self, width: int | None = None) -> Iterator[str]:
-        """The heading, then the rows, fitted to `width`; last, what there was no room for."""
-        table = self if width is None else self._fitted(width)
-        yield from table._laid_out(width)
+        """Lay the table out in `width`: the heading, the rows, and last what there was no room for.
+
+        None for the width means as wide as it needs to be.
+        """
+        table = self if width is None else self._fit(width)
+        yield from table._lay_out(width)
         kept = table.columns
         left_out = [c.heading for c in self.columns if c not in kept and c.kind != "bar"]
         if left_out:
             names = ", ".join(dict.fromkeys(left_out))
             yield f"no room for {names}: a wider terminal, or --json, has all"
 
-    def _fitted(self, width: int) -> "Table":
-        """Without what there is no room for."""
+    def _fit(self, width: int) -> "Table":
+        """Leave out the columns that there is no room for."""
         table = self
         while table._least_width() > width:
             most = max(column.spare for column in table.columns)
@@ -110,6 +115,7 @@ class Table:
         widths = table._widths(width)
         return table.keep(
             [
+                # A bar of one to three characters tells nothing, so it goes.
                 column.kind != "bar" or size >= _SHORTEST_BAR
                 for column, size in zip(table.columns, widths, strict=True)
             ]
@@ -120,7 +126,8 @@ class Table:
         rows = tuple(tuple(compress(row, kept)) for row in self.rows)
         return replace(self, columns=tuple(compress(self.columns, kept)), rows=rows)
 
-    def _laid_out(self, width: int | None) -> Iterator[str]:
+    def _lay_out(self, width: int | None) -> Iterator[str]:
+        """Give the lines of the table; a cell that is folded makes its row several lines."""
         headings = tuple(column.heading for column in self.columns)
         natural, widths = self._widths(None), self._widths(width)
         for row in (headings, *self.rows) if any(headings) else self.rows:
@@ -131,7 +138,7 @@ class Table:
             for place in range(max(map(len, cells), default=0)):
                 parts = [cell[place] if place < len(cell) else "" for cell in cells]
                 yield _GAP.join(
-                    _aligned(part, size, right=column.right)
+                    _align(part, size, right=column.right)
                     for part, size, column in zip(parts, widths, self.columns, strict=True)
                 ).rstrip()
 
@@ -140,7 +147,10 @@ class Table:
         return list(zip(headings, *self.rows, strict=True))
 
     def _widths(self, width: int | None) -> list[int]:
-        """Bars give way first, then text down to its longest word, then any text."""
+        """Share out the width.
+
+        Bars give way first, then text down to its longest word, then any text.
+        """
         widths = [max(map(cell_len, cells)) for cells in self._cells_by_column()]
         if width is None:
             return widths
@@ -158,15 +168,17 @@ class Table:
                 ]
                 if not giving:
                     break
+                # The widest gives, one character at a time, so that columns of like size stay so.
                 widths[max(giving, key=widths.__getitem__)] -= 1
         return widths
 
     def _least_width(self) -> int:
+        # Bars can vanish, so neither they nor their gaps need room.
         columns = [c for c in self.columns if c.kind != "bar"]
         return sum(self._least_widths()) + len(_GAP) * (len(columns) - 1)
 
     def _least_widths(self) -> list[int]:
-        """In which every number stands, no word is broken and names can be told apart."""
+        """Give the widths in which numbers stand, no word is broken and names can be told apart."""
         found = []
         for column, cells in zip(self.columns, self._cells_by_column(), strict=True):
             full = max(map(cell_len, cells))
@@ -183,37 +195,38 @@ class Table:
 
 
 def _cell(text: str, column: Column, width: int, full: int) -> list[str]:
+    """Give the lines of one cell; a bar keeps its share of `full`, the longest bar there is."""
     if column.kind == "name":
         return [elided(text, width)]
     if column.kind == "bar":
         return [text[: round(len(text) * width / (full or 1))]]
-    return _folded(text, width)
+    return _fold(text, width)
 
 
 def wrapped(line: str, width: int | None) -> list[str]:
-    """A line of prose, broken at spaces; what goes on stands under its beginning."""
+    """Break a line of prose at spaces; what goes on stands under its beginning."""
     margin = " " * (len(line) - len(line.lstrip(" ")))
     room = None if width is None else max(_NARROWEST, width - len(margin))
-    return [margin + part for part in _folded(line[len(margin) :], room)]
+    return [margin + part for part in _fold(line[len(margin) :], room)]
 
 
 def fact_lines(facts: Iterable[Fact], width: int | None = None) -> Iterator[tuple[str, str]]:
-    """Label, padded, and text by line; the text is folded to fit `width`."""
+    """Give each line as its padded label and its text, which is folded to fit `width`."""
     facts = tuple(facts)
     margin = max((cell_len(fact.label) for fact in facts), default=0) + len(_GAP)
     for label, text in facts:
         room = None if width is None else max(_NARROWEST, width - margin)
-        for place, line in enumerate(_folded(text, room)):
-            yield _aligned("" if place else label, margin), line
+        for place, line in enumerate(_fold(text, room)):
+            yield _align("" if place else label, margin), line
 
 
-def _aligned(text: str, width: int, *, right: bool = False) -> str:
+def _align(text: str, width: int, *, right: bool = False) -> str:
     blank = " " * (width - cell_len(text))
     return blank + text if right else text + blank
 
 
-def _folded(text: str, width: int | None) -> list[str]:
-    """Broken at spaces where there are some, inside a word where there are none."""
+def _fold(text: str, width: int | None) -> list[str]:
+    """Break a text at spaces where there are some, inside a word where there are none."""
     if width is None or cell_len(text) <= width:
         return [text]
     lines: list[str] = []

@@ -1,4 +1,4 @@
-"""A trace for people: the formula with its numbers, line by line, and the terms as a table."""
+"""Lay a trace out for people: the formula with its numbers, and the terms as a table."""
 
 from collections.abc import Iterator, Sequence
 
@@ -33,7 +33,10 @@ def trace_text(trace: Trace, *, terms: int | None = 16) -> str:
 
 
 def computation(trace: Trace) -> list[tuple[str, str]]:
-    """The formula line by line, as what is computed and what it gives; remarks give nothing."""
+    """Split the formula, line by line, into what is computed and what it gives.
+
+    A remark gives an empty text.
+    """
     lines = (
         *_sum_lines(trace),
         *_rounding_lines(trace),
@@ -59,6 +62,7 @@ def _tensor_lines(trace: Trace) -> Iterator[str]:
 
 
 def _sum_lines(trace: Trace) -> Iterator[str]:
+    """Follow the sum up to the output's steps: of products, of values, or of an Add's two terms."""
     zeros = {t.role: t.zero_point for t in trace.tensors}
     if trace.op_type == "Add":
         for term, multiplier in zip(trace.terms, trace.multipliers, strict=True):
@@ -70,6 +74,7 @@ def _sum_lines(trace: Trace) -> Iterator[str]:
             yield _multiplier_line(multiplier)
         yield _line("sum, in steps of s_y", f"{trace.steps:.6f}")
         return
+    # Pooling has no weights: it adds values.
     if "w" in zeros:
         met = f"({_less('x', zeros['x'])}) * ({_less('w', zeros['w'])})"
         what = f"sum of {len(trace.terms)} products {met}"
@@ -99,6 +104,7 @@ def _multiplier_line(multiplier: Multiplier) -> str:
 
 
 def _rounding_lines(trace: Trace) -> Iterator[str]:
+    """Follow the accumulator through rounding and clamping; name other multipliers that differ."""
     if trace.integer is None:
         yield _line("no quantizer follows; the result is real", f"{trace.real:.9g}")
         return
@@ -131,6 +137,7 @@ def _float_lines(trace: Trace) -> Iterator[str]:
 
 
 def _reference_lines(trace: Trace) -> Iterator[str]:
+    """Hold the result against reference execution, here and over the whole layer."""
     steps = trace.reference_steps
     if steps is None:
         yield _line("reference execution", f"{trace.reference_real:.9g}")
@@ -151,6 +158,7 @@ def _reference_lines(trace: Trace) -> Iterator[str]:
 
 
 def _runtime_lines(trace: Trace) -> Iterator[str]:
+    """Say how far the shipped kernel is off, and whether it inherited that or made it."""
     runtime = trace.runtime
     if runtime is None:
         if trace.runtime_note:
@@ -174,6 +182,7 @@ def _runtime_lines(trace: Trace) -> Iterator[str]:
 
 
 def _pair_lines(runtime: RuntimeTrace) -> Iterator[str]:
+    """List pairs of products that saturated, and say whether they explain the difference."""
     if not runtime.saturates:
         return
     pairs = runtime.saturated_pairs
@@ -197,6 +206,7 @@ def _pair_lines(runtime: RuntimeTrace) -> Iterator[str]:
 
 
 def _term_lines(trace: Trace, limit: int | None) -> Iterator[str]:
+    """List the terms as a table: all in their order, or the largest first."""
     terms: Sequence[Term] = trace.terms
     if limit is not None and len(terms) > limit:
         terms = sorted(terms, key=lambda term: -abs(term.product))[:limit]

@@ -1,4 +1,4 @@
-"""The effect of edits as text."""
+"""Say what edits do to a model, as text."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +11,7 @@ from quantscope.run.evaluate import Evaluation
 from quantscope.run.whatif.whatif import DownstreamSqnr, Effect
 
 Skipped = Sequence[tuple[Edit, str]]
-"""Edits of a recipe that could not be applied, and why."""
+"""The edits of a recipe that could not be applied, and why."""
 
 _MOST_CLASSES = 20
 
@@ -22,7 +22,7 @@ def effect_lines(
     skipped: Skipped = (),
     width: int | None = None,
 ) -> Iterator[str]:
-    """The answer as text."""
+    """Write the edits, the accuracies, what changed in the model, and the SQNR downstream."""
     applied, edited = effect.applied, effect.evaluation
     yield (
         f"{effect.against_base.second.model} with {many(len(applied.edits), 'edit')}, "
@@ -101,6 +101,7 @@ def _changes(changes: Sequence[Change]) -> Table:
 
 
 def _arrow(before: QuantParams | None, after: QuantParams | None, what: str) -> str:
+    """Write a parameter before and after, or once where it is the same."""
     old, new = (_numbers(params, what) for params in (before, after))
     return new if old == new else f"{old} → {new}"
 
@@ -114,6 +115,7 @@ def _numbers(params: QuantParams | None, what: str) -> str:
 
 
 def _sqnr(sqnr: DownstreamSqnr, width: int | None) -> Iterator[str]:
+    """Show SQNR before and now, and name the tensor that fares worst."""
     known = [(n, b, a) for n, b, a in sqnr.changes if a is not None or b is not None]
     both = {n: _difference(b, a) for n, b, a in known if a is not None and b is not None}
     if both:
@@ -145,7 +147,7 @@ def _sqnr(sqnr: DownstreamSqnr, width: int | None) -> Iterator[str]:
 
 
 def _difference(before: float, after: float) -> float:
-    """Of the numbers as they are shown."""
+    """Subtract the numbers as they are shown, so that a row adds up."""
     return round(after, 2) - round(before, 2)
 
 

@@ -1,4 +1,4 @@
-"""Names, numbers and shapes as a person reads them."""
+"""Write names, numbers and shapes as a person reads them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -12,24 +12,24 @@ _NEUTRAL = {"strides": 1, "pads": 0, "dilations": 1}
 
 
 def rounded(value: float, form: str) -> str:
-    """Formatted; what rounds to zero is a plain zero: `0.0%`, never `-0.0%`."""
+    """Format a number; what rounds to zero is a plain zero: `0.0%`, never `-0.0%`."""
     text = format(value, form)
     return format(0.0, form) if float(text.rstrip("%")) == 0 else text
 
 
 def signed(value: float, form: str = "+g") -> str:
-    """With its sign, a true minus, and a bare 0."""
+    """Format a number with its sign, a true minus, and a bare 0."""
     text = format(value, form)
     return "0" if float(text) == 0 else text.replace("-", "−")
 
 
 def number(value: float) -> str:
-    """Four significant digits."""
+    """Format with four significant digits."""
     return f"{value:.4g}"
 
 
 class ComparedWithFloat(Protocol):
-    """What a comparison and a sensitivity say of where they come from."""
+    """The facts that a comparison and a sensitivity have in common: models, execution, images."""
 
     @property
     def model(self) -> str: ...
@@ -44,7 +44,7 @@ class ComparedWithFloat(Protocol):
 
 
 def origin_text(result: ComparedWithFloat) -> str:
-    """The two models, the quantized one's execution, and the images."""
+    """Name the two models, the quantized one's execution, and the images."""
     return (
         f"{result.model} against {result.float_model}, {result.execution} execution, "
         f"{many(result.images, 'image')} of {result.data}"
@@ -52,7 +52,7 @@ def origin_text(result: ComparedWithFloat) -> str:
 
 
 def paired_text(delta: PairedDelta) -> str:
-    """The difference of two accuracies on the same images, and how sure it is."""
+    """Give the difference of two accuracies on the same images, and how sure it is."""
     low, high = (rounded(100 * bound, "+.2f") for bound in delta.interval_95)
     return (
         f"{rounded(100 * delta.delta, '+.2f')} points [{low}, {high}] at 95 %, "
@@ -62,17 +62,18 @@ def paired_text(delta: PairedDelta) -> str:
 
 
 def count(amount: int | None) -> str:
-    """Exact, with separators; `?` where it is not known."""
+    """Write an exact number with separators; `?` where it is not known."""
     return "?" if amount is None else f"{amount:,}"
 
 
 def amount(value: int | None, unit: str = "") -> str:
-    """Three digits and a decimal prefix: `12.5 M`, `78.7 kB`."""
+    """Write three digits and a decimal prefix: `12.5 M`, `78.7 kB`; `?` where it is not known."""
     if value is None:
         return "?"
     prefixes = ("", "k", "M", "G", "T", "P")
     size = float(value)
     for prefix in prefixes:
+        # From 999.5 on, three digits would round to 1e+03.
         if size < 999.5 or prefix == prefixes[-1]:
             digits = f"{value:,}" if not prefix else f"{size:.3g}"
             return f"{digits} {prefix}{unit}".rstrip()
@@ -81,7 +82,7 @@ def amount(value: int | None, unit: str = "") -> str:
 
 
 def shape_text(shape: Shape | None, *, batch: Dim = None) -> str:
-    """`16×32×32`; a first dimension equal to `batch` is left out."""
+    """Write a shape as `16×32×32`; a first dimension equal to `batch` is left out."""
     if shape is None:
         return "?"
     dims = shape[1:] if batch is not None and shape[:1] == (batch,) else shape
@@ -89,7 +90,10 @@ def shape_text(shape: Shape | None, *, batch: Dim = None) -> str:
 
 
 def attributes_text(attributes: Mapping[str, AttributeValue]) -> str:
-    """`3×3 s2 p0,0,1,1`: kernel, stride, padding, dilation, groups short; the rest by name."""
+    """Write attributes as `3×3 s2 p0,0,1,1`: the usual ones short, the rest by name.
+
+    Values that change nothing, as a stride of 1, are left out.
+    """
     parts = []
     for name in (*_SHORT, *sorted(attributes.keys() - _SHORT.keys())):
         if name not in attributes:
@@ -100,11 +104,12 @@ def attributes_text(attributes: Mapping[str, AttributeValue]) -> str:
         elif name == "kernel_shape" and isinstance(value, tuple):
             parts.append("×".join(map(str, value)))
         elif not _is_neutral(name, value):
-            parts.append(_SHORT[name] + _collapsed(value))
+            parts.append(_SHORT[name] + _collapse(value))
     return printable(" ".join(parts))
 
 
 def attribute_text(value: AttributeValue) -> str:
+    """Write one attribute, cut to 16 values or 80 characters."""
     if isinstance(value, tuple):
         shown = ",".join(attribute_text(inner) for inner in value[:16])
         return f"{shown},… ({len(value)} values)" if len(value) > 16 else shown
@@ -114,7 +119,7 @@ def attribute_text(value: AttributeValue) -> str:
 
 
 def type_text(layer: Layer, *, in_quantized: bool = False) -> str:
-    """`Conv + ReLU` where the output's quantizer also clips as a ReLU does.
+    """Name a layer's type; `Conv + ReLU` where the output's quantizer also clips as a ReLU does.
 
     `in_quantized`: the network is quantized, so a layer that is not says so.
     """
@@ -132,8 +137,8 @@ def _is_neutral(name: str, value: AttributeValue) -> bool:
     return isinstance(value, tuple) and all(item == _NEUTRAL[name] for item in value)
 
 
-def _collapsed(value: AttributeValue) -> str:
-    """`2` for 2,2."""
+def _collapse(value: AttributeValue) -> str:
+    """Write equal values once: `2` for 2,2."""
     if isinstance(value, Sequence) and not isinstance(value, str) and len(set(value)) == 1:
         return str(value[0])
     return attribute_text(value)

@@ -1,4 +1,4 @@
-"""What is opened, and its accuracies side by side."""
+"""Show what is opened, and its accuracies side by side."""
 
 from html import escape
 
@@ -19,6 +19,7 @@ _MISSING = {
 
 
 def title(session: Session, *, error: str = "") -> mo.Html:
+    """Name the model and its facts; below them, what is wrong or missing."""
     opened = session.opened
     network = opened.network
     facts = [
@@ -50,7 +51,7 @@ def title(session: Session, *, error: str = "") -> mo.Html:
 
 
 def numbers(session: Session) -> mo.Html:
-    """Places are there before their numbers, so that nothing jumps when they come."""
+    """Show the accuracies. Places are there before their numbers, so that nothing jumps."""
     found = session.accuracies
     parts = [_number(session, found, "float", "float")]
     if not session.opened.is_float:
@@ -69,18 +70,19 @@ def numbers(session: Session) -> mo.Html:
 
 
 def percent(accuracy: float, images: int) -> str:
-    """One digit for a thousand images, two where the sample supports them."""
+    """Write one digit for a thousand images, two where the sample supports them."""
     return f"{100 * accuracy:.{1 if images <= 1000 else 2}f} %"
 
 
 def points(delta: float, interval: tuple[float, float], images: int) -> str:
-    """`−0.2 [−0.7, +0.3]`, in points; no line breaks within it."""
+    """Write `−0.2 [−0.7, +0.3]`, in points; no line breaks within it."""
     form = "+.1f" if images <= 1000 else "+.2f"
     low, high = (signed(100 * end, form) for end in interval)
     return f"{signed(100 * delta, form)} [{low}, {high}]".replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def _number(session: Session, found: Accuracies | None, of: Of, label: str) -> str:
+    """Show one accuracy, or why there is none."""
     evaluation = found.of(of) if found else None
     value, delta = "…", "&nbsp;"
     if evaluation is not None and found is not None:

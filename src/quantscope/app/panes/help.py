@@ -1,4 +1,4 @@
-"""Help where it is needed: the words of the page, and docs/quantization beside them."""
+"""Show help where it is needed: the words of the page, and docs/quantization beside them."""
 
 import re
 from functools import lru_cache
@@ -19,7 +19,7 @@ _FIRST = next(iter(PAGES))
 
 
 def show(topic: str) -> mo.Html:
-    """`topic` is a page and a heading in it; empty shows the first page."""
+    """Show the words and a page; `topic` is a page and a heading in it, empty for the first."""
     page = topic.partition("#")[0] or _FIRST
     return mo.Html(
         f'<div class="qs-help" data-testid="help">{_glossary()}'
@@ -28,7 +28,7 @@ def show(topic: str) -> mo.Html:
 
 
 def docs_folder() -> Path | None:
-    """Where docs/quantization is: in the package, or beside it in the project's own folder."""
+    """Find docs/quantization: in the package, or beside it in the project's own folder."""
     package = Path(__file__).parents[2]
     places = (package / "docs" / "quantization", package.parents[1] / "docs" / "quantization")
     return next((place for place in places if place.is_dir()), None)
@@ -57,6 +57,8 @@ def _links(current: str) -> str:
 
 @lru_cache(maxsize=len(PAGES))
 def _page(name: str) -> mo.Html:
+    """Read a page once, without its HTML comments."""
+    # The name comes from the browser: nothing but the known pages is read.
     folder = docs_folder()
     if folder is None or name not in PAGES or not (folder / name).is_file():
         return mo.Html(

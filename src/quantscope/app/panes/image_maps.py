@@ -1,4 +1,4 @@
-"""Feature maps of the selected layer for the picked image: float, quantized, difference."""
+"""Draw the selected layer's feature maps for the picked image: float, quantized, difference."""
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -14,7 +14,7 @@ from quantscope.run import capture
 
 
 def why_no_maps(session: Session, selection: Selection, edited: EditedFile | None = None) -> str:
-    """Empty where float and quantized feature maps can be set side by side."""
+    """Say why float and quantized maps cannot stand side by side; empty where they can."""
     opened = session.opened
     if opened.is_float:
         return (
@@ -43,7 +43,7 @@ def wanted(
     *,
     theme: ThemeName,
 ) -> list[Wanted]:
-    """With the edits in force, if there are any."""
+    """Ask for the feature maps, with the edits in force if there are any."""
     if picked is None or why_no_maps(session, selection, edited):
         return []
     opened, tensor = session.opened, _activation(session, selection)
@@ -64,6 +64,7 @@ def wanted(
 
 
 def _activation(session: Session, selection: Selection) -> str | None:
+    """Name the activation that a selection stands for; None where it is not quantized."""
     network = session.opened.network
     layer = next((x for x in network.layers if x.name == selection.layer), None)
     if layer is None:

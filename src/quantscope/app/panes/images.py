@@ -1,4 +1,4 @@
-"""Images: pick one; what the float and the quantized network make of it, outside and inside."""
+"""Show images, and what the float and the quantized network make of the picked one."""
 
 from collections.abc import Hashable, Iterator
 from threading import Lock, Thread
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _A_PAGE = 36
 _TOP = 5
+# Quantized probabilities add up to 1 only so nearly.
 _NEARLY = 0.05
 _NAMES = {
     "float": word("float", "float"),
@@ -39,7 +40,7 @@ _WHICH = (
 
 
 class Images:
-    """The picked image is the page's: other panes speak of it too."""
+    """The pane's widgets. The picked image is the page's: other panes speak of it too."""
 
     def __init__(self, page: "Page") -> None:
         self.page = page
@@ -61,7 +62,7 @@ class Images:
         return (found, int(rows[0])) if len(rows) else None
 
     def refresh(self) -> None:
-        """Another model, better numbers or other edits."""
+        """Show another model, better numbers or other edits."""
         self.selected()
         found = self.page.session.accuracies
         if found is None:
@@ -76,18 +77,22 @@ class Images:
             {"key": key, "label": label, "count": int(chosen.sum())}
             for key, label, chosen in filters(found)
         ]
+        # Nothing is picked yet, or other images were given with another model.
         if self.thumbnails.chosen not in found.images.indices:
             self.thumbnails.chosen = int(found.images.indices[0])
         self._fill()
         self._predict()
 
     def selected(self) -> None:
-        """Another layer: its feature maps are pictures, why it has none is a line."""
+        """Say why the selected layer has no feature maps; those that it has are pictures."""
         why = why_no_maps(self.page.session, self.page.selection, self.page.edited)
         self.no_maps.html = line(why, kind="qs-faint") if why else ""
 
     def show(self) -> mo.Html:
-        """Places for widgets: picking an image builds nothing anew. Edits may be others by now."""
+        """Give places for widgets: picking an image builds nothing anew.
+
+        It refreshes first, because edits may be others by now.
+        """
         self.refresh()
         said = said_of(self.page.edited, _WHICH)
         return mo.Html(
@@ -112,7 +117,10 @@ class Images:
         self.page.image_news()
 
     def _predict(self) -> None:
-        """At once, or dimmed until the edited model has been asked: a program takes a second."""
+        """Show what the models say: at once, or dimmed until the edited one has been asked.
+
+        A program takes a second.
+        """
         self._asked += 1
         picked, edited = self.picked, self.page.edited
         if picked is None:
@@ -124,19 +132,22 @@ class Images:
         Thread(target=self._say, daemon=True).start()
 
     def _say(self) -> None:
-        """One after the other: who comes last knows what was picked last, and is heard last."""
+        """Show the prediction, one call after the other.
+
+        Who comes last knows what was picked last, and is heard last.
+        """
         with self._saying:
             asked, picked, edited = self._asked, self.picked, self.page.edited
             if picked is None:
                 return
-            said = None if edited is None else self._said_by(edited, *picked)
+            said = None if edited is None else self._ask_edited(edited, *picked)
             if asked == self._asked:
                 with self.prediction.hold_sync():
                     self.prediction.html = prediction_html(*picked, edited=said)
                     self.prediction.busy = False
 
-    def _said_by(self, edited: EditedFile, found: Accuracies, row: int) -> Evaluation | str:
-        """Of the picked image alone."""
+    def _ask_edited(self, edited: EditedFile, found: Accuracies, row: int) -> Evaluation | str:
+        """Ask the edited model about the picked image alone; give a text if it cannot answer."""
         image = found.images.select(np.array([row]))
         try:
             return self.page.session.result(
@@ -156,7 +167,7 @@ class Images:
         found = self.page.session.accuracies
         if found is None:
             return
-        rows = np.flatnonzero(_chosen(found, self.thumbnails.filter))
+        rows = np.flatnonzero(_mask_of(found, self.thumbnails.filter))
         self.thumbnails.pages = max(1, -(-len(rows) // _A_PAGE))
         self.thumbnails.page = min(self.thumbnails.page, self.thumbnails.pages - 1)
         start = _A_PAGE * self.thumbnails.page
@@ -168,7 +179,7 @@ def _key(edited: EditedFile, found: Accuracies, row: int) -> Hashable:
 
 
 def filters(found: Accuracies) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
-    """Key, name and images of each; those that cannot be told yet are left out."""
+    """Give key, name and images of each filter; those that cannot be told yet are left out."""
     labels = found.images.labels
     yield "all", "all images", np.ones(len(labels), bool)
     quantized = _quantized(found)
@@ -183,7 +194,7 @@ def filters(found: Accuracies) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
 
 
 def prediction_html(found: Accuracies, row: int, *, edited: Evaluation | str | None = None) -> str:
-    """What each says of one image, the likeliest classes first.
+    """Show what each model says of one image, the likeliest classes first.
 
     `edited` is what the edited model says of this image alone, or a text in its place.
     """
@@ -211,16 +222,17 @@ def prediction_html(found: Accuracies, row: int, *, edited: Evaluation | str | N
 def probabilities(
     evaluation: Evaluation, row: int, *, like: Evaluation | None = None
 ) -> NDArray[np.float64]:
-    """The softmax of the scores, or the scores where the model ends in one.
+    """Give the softmax of the scores, or the scores where the model ends in one.
 
-    Quantized, those of an image need not add up to 1; of all images they nearly do. `like` is of
-    many images, by a model that ends as this one's does: of a few images it cannot be told.
+    Quantized probabilities of one image need not add up to 1; over all images they nearly do.
+    `like` is of many images, by a model that ends as this one's does: a few images cannot tell.
     """
     scores = np.asarray(evaluation.scores[row], np.float64)
     known = (like or evaluation).scores
     sums = known.sum(axis=1, dtype=np.float64)
     if known.min() >= 0 and np.abs(np.median(sums) - 1) < _NEARLY:
         return scores
+    # The largest is subtracted so that no power overflows.
     powers = np.exp(scores - scores.max())
     return np.asarray(powers / powers.sum())
 
@@ -264,7 +276,8 @@ def _item(found: Accuracies, row: int) -> dict[str, Any]:
     }
 
 
-def _chosen(found: Accuracies, wanted_key: str) -> NDArray[np.bool_]:
+def _mask_of(found: Accuracies, wanted_key: str) -> NDArray[np.bool_]:
+    """Mark the images of a filter; all of them if it is not there any more."""
     known = {key: chosen for key, _, chosen in filters(found)}
     return known.get(wanted_key, known["all"])
 

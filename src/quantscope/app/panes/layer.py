@@ -1,4 +1,4 @@
-"""The selected layer: what it is, its parameters, and where its error comes from."""
+"""Show the selected layer: what it is, its parameters, and where its error comes from."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -60,7 +60,7 @@ def show(
     theme: ThemeName,
     edited: EditedFile | None = None,
 ) -> mo.Html:
-    """The model as it was opened; of `edited`, what has other parameters is a row of its own."""
+    """Show the layer as it was opened; what `edited` changed in it is a row of its own."""
     network = session.opened.network
     layer = next((x for x in network.layers if x.name == selection.layer), None)
     tensors = list(_tensors(session, layer, selection))
@@ -77,7 +77,7 @@ def show(
 def _tensors(
     session: Session, layer: Layer | None, selection: Selection
 ) -> Iterator[tuple[str, QuantTensor]]:
-    """What the layer reads, then its constants, then what it writes; each once."""
+    """List what the layer reads, then its constants, then what it writes; each once."""
     if layer is None:
         found = (t for t in session.opened.network.tensors if t.name == selection.tensor)
         yield from (("input of the model", tensor) for tensor in found)
@@ -144,6 +144,7 @@ def _parameters(
 
 
 def _row(session: Session, role: str, tensor: QuantTensor, selection: Selection) -> Iterator[str]:
+    """Give the cells of a tensor: who it is, its parameters, and its error."""
     yield f'<span class="qs-faint">{role}</span>'
     place = Selection(selection.layer, tensor.name) if role != "reads" else _home(tensor)
     name = select_button(place, tensor.name, chosen=tensor.name == selection.tensor)
@@ -163,6 +164,7 @@ def _stated(tensor: QuantTensor) -> Iterator[str]:
 
 
 def _changed(tensor: QuantTensor, change: Change) -> Iterator[str]:
+    """Give the cells of a tensor's edited row; its error is not measured here."""
     yield "edited"
     count = change.integers_changed
     yield f"{count:,} integers changed" if count else ""
@@ -215,7 +217,7 @@ def _remarks(
 
 
 def _kept_from(layer: Layer) -> str | None:
-    """The input whose parameters the output has, where the layer computes nothing."""
+    """Name the input whose parameters the output has, where the layer computes nothing."""
     if layer.op_type not in MOVING_OPS:
         return None
     outputs = [o.quant for o in layer.outputs if o.quant]
@@ -230,6 +232,7 @@ def _error(
     tensors: list[tuple[str, QuantTensor]],
     theme: ThemeName,
 ) -> str:
+    """Show where the error of the selected tensor comes from, or why that is not known."""
     if session.opened.is_float:
         return ""
     comparison = session.comparison

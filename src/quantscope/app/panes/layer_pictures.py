@@ -1,4 +1,4 @@
-"""The pictures of the selected layer."""
+"""Choose the pictures of the selected layer."""
 
 from collections.abc import Iterator
 
@@ -35,7 +35,7 @@ def _wanted(session: Session, selection: Selection, theme: ThemeName) -> Iterato
 
 
 def _output(session: Session, constant: QuantTensor) -> QuantTensor | None:
-    """Beside a weight stands what it makes."""
+    """Find what a weight makes, to stand beside it."""
     layers = {layer.name: layer for layer in session.opened.network.layers}
     reader = layers.get(constant.consumers[0]) if constant.consumers else None
     return next((o.quant for o in reader.outputs if o.quant), None) if reader else None
@@ -83,7 +83,7 @@ def _weights(session: Session, weight: QuantTensor, theme: ThemeName) -> Iterato
 
 
 def _heatmap_height(weight: QuantTensor) -> float:
-    """Few input channels make a flat map, which leaves a high card empty."""
+    """Give inches: few input channels make a flat map, which leaves a high card empty."""
     sizes = [size for size in (weight.shape or ())[:2] if isinstance(size, int)]
     ratio = sizes[1] / sizes[0] if len(sizes) == 2 and sizes[0] else 1.0
     return min(3.6, 1.2 + 5.5 * ratio)

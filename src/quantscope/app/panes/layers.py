@@ -1,4 +1,4 @@
-"""The whole network at a glance: what its layers have in common, and which one stands out."""
+"""Show the whole network at a glance: what its layers share, and which one stands out."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ from quantscope.report.figures import (
 
 
 def show(tensors: mo.ui.anywidget, edited: EditedFile | None) -> mo.Html:
-    """`tensors` is the page's table of all tensors."""
+    """Show `tensors`, the page's table of all tensors."""
     said = said_of(edited, "All of this is the model as it was opened, without {edits}.")
     return mo.Html(f'<div class="qs-layer">{said}{tensors}</div>')
 
@@ -31,7 +31,7 @@ def wanted(session: Session, *, theme: ThemeName) -> list[Wanted]:
 
 
 def places(session: Session) -> dict[str, dict[str, str]]:
-    """What a click on a layer's bar selects."""
+    """Say what a click on each layer's bar selects."""
     network = session.opened.network
     inputs = {o.quant.name: select_tensor(o.quant).to_dict() for o in network.inputs if o.quant}
     return inputs | {layer.name: select_layer(layer).to_dict() for layer in network.layers}

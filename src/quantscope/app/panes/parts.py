@@ -1,4 +1,4 @@
-"""Pieces of HTML that panes share. Every text that comes from a model goes through `safe`."""
+"""Write pieces of HTML that panes share. Every text from a model goes through `safe`."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -14,7 +14,7 @@ def safe(text: str) -> str:
 
 
 def share_text(share: float, digits: int = 2) -> str:
-    """`0.03 %`; a share that is not zero never reads as zero."""
+    """Write `0.03 %`; a share that is not zero never reads as zero."""
     smallest = 10.0**-digits
     if share and abs(100 * share) < smallest / 2:
         return f"< {smallest:g} %" if share > 0 else f"> −{smallest:g} %"
@@ -22,14 +22,14 @@ def share_text(share: float, digits: int = 2) -> str:
 
 
 def select_button(selection: Selection, text: str, *, chosen: bool = False) -> str:
-    """A name that selects what it names, as a click in the graph does."""
+    """Write a name that selects what it names, as a click in the graph does."""
     sent = escape(dumps(selection.to_dict()), quote=True)
     mark = ' aria-pressed="true"' if chosen else ""
     return f'<button type="button" class="qs-link" data-select="{sent}"{mark}>{safe(text)}</button>'
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> str:
-    """Cells and headings are HTML already."""
+    """Write a table whose cells and headings are HTML already."""
 
     def cells(tag: str, row: Sequence[str]) -> str:
         return "".join(
@@ -45,11 +45,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence
 
 
 def line(text: str, *, kind: str = "") -> str:
+    """Write a paragraph; the text is escaped."""
     return f'<p class="qs-line {kind}">{escape(text)}</p>'
 
 
 def said_of(edited: EditedFile | None, text: str) -> str:
-    """A line on which model a pane shows, while edits are in force; `{edits}` names them."""
+    """Say which model a pane shows, while edits are in force; `{edits}` names them."""
     if edited is None:
         return ""
     said = escape(text.format(edits=edited.in_force))
@@ -57,7 +58,7 @@ def said_of(edited: EditedFile | None, text: str) -> str:
 
 
 def stacked_bar(parts: Sequence[tuple[str, str, float]]) -> str:
-    """Shares of a whole as (name, colour, share); negative ones are named but have no width."""
+    """Draw shares of a whole as (name, colour, share); negative ones are named, without width."""
     whole = sum(max(share, 0.0) for *_, share in parts) or 1.0
     blocks = "".join(
         f'<i style="width:{100 * max(share, 0.0) / whole:.2f}%;background:{colour}"></i>'

@@ -1,4 +1,4 @@
-"""The PTQ lab: a form with every choice, what came of those that were tried, and figures."""
+"""Show the PTQ lab: a form with every choice, what came of those that were tried, and figures."""
 
 from collections.abc import Callable
 from functools import partial
@@ -65,10 +65,11 @@ class PtqLab:
 
     @property
     def lab(self) -> Lab:
+        """The lab of the float model; raises a `QuantscopeError` where there is none."""
         return lab_of(self.page.session)
 
     def show(self) -> mo.Html:
-        """Places for widgets: nothing here changes while trials run."""
+        """Give places for widgets: nothing here changes while trials run."""
         try:
             lab = self.lab
         except QuantscopeError as error:
@@ -110,7 +111,7 @@ class PtqLab:
         if calibration_curves(result.measured):
             titles["lab calibration"] = ("Calibration images", calibration_figure)
         return [
-            Wanted((name, keys, theme), title, partial(_drawn, draw, result, theme), width=WHOLE)
+            Wanted((name, keys, theme), title, partial(_figure, draw, result, theme), width=WHOLE)
             for name, (title, draw) in titles.items()
         ]
 
@@ -154,7 +155,7 @@ class PtqLab:
             self.worker.stop()
 
 
-def _drawn(draw: Drawing, result: StudyResult, theme: ThemeName) -> Figure:
+def _figure(draw: Drawing, result: StudyResult, theme: ThemeName) -> Figure:
     figure = draw(result, names=EXECUTIONS, theme=theme)
     assert figure is not None, "asked for only where there is something to draw"
     return figure
@@ -177,6 +178,7 @@ def _row(trial: Trial, *, opened: bool) -> dict[str, Any]:
 
 
 def _measured(found: Measured | None) -> tuple[list[str], list[float | None]]:
+    """Give texts and sort values of an accuracy and its change against float."""
     if found is None or found.change is None:
         return ["–", "–"], [None, None]
     change = found.change
@@ -199,6 +201,7 @@ def _failed(label: str, why: str) -> dict[str, Any]:
 
 
 def _fields() -> list[dict[str, Any]]:
+    """List the form's fields; one with a framework is shown for that one only."""
     known = choices()
 
     def choice(key: str, label: str, value: str, **more: Any) -> dict[str, Any]:

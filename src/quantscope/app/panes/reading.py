@@ -1,4 +1,4 @@
-"""One plain sentence on where a tensor's error comes from, and what stands out."""
+"""Write one plain sentence on where a tensor's error comes from, and what stands out."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ _MOSTLY = 0.5
 
 
 def sentence(row: TensorComparison) -> str:
-    """Where most of the error comes from; it shows, it does not decide."""
+    """Say where most of the error comes from; it shows, it does not decide."""
     if row.exact:
         return "It has no error: every value is represented exactly."
     if row.not_finite_images:
@@ -28,7 +28,7 @@ def sentence(row: TensorComparison) -> str:
 
 
 def standing_out(comparison: Comparison, tensors: list[str]) -> tuple[str, ...]:
-    """What the comparison says of these tensors because it is not usual."""
+    """Give what the comparison says of these tensors because it is not usual."""
     return tuple(
         line for line in reading(comparison) if any(line.startswith(f"{t}: ") for t in tensors)
     )
@@ -53,6 +53,7 @@ def _shares(sources: ErrorSources) -> Iterator[tuple[str, float]]:
 
 
 def _through(sources: ErrorSources, name: str) -> str:
+    """Name the input through which most of the inherited error came, where there are several."""
     inputs = sources.inherited_by_input
     if name != "inherited" or len(inputs) < 2:
         return ""

@@ -1,4 +1,4 @@
-"""Where branches meet: the steps of each, the bits that the sum takes, and what it costs."""
+"""Show where branches meet: the steps of each, the bits that the sum takes, and what it costs."""
 
 from collections.abc import Iterator, Sequence
 

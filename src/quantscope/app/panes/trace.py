@@ -1,4 +1,4 @@
-"""Trace: one output value of the selected layer, taken apart into the integers that meet."""
+"""Show one output value of the selected layer, taken apart into the integers that meet."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ class Tracer:
         self.choice.observe(lambda _: self.refresh(), names="value")
 
     def show(self) -> mo.Html:
-        """Places for widgets, filled for what is selected and picked."""
+        """Give places for widgets, filled for what is selected and picked."""
         why = why_not(self.page.session)
         if why:
             return mo.Html(f'<div class="qs-card" data-testid="no-trace">{line(why)}</div>')
@@ -68,7 +68,7 @@ class Tracer:
         )
 
     def refresh(self) -> None:
-        """Another layer or image: read its values, then trace the same place if it has it."""
+        """Read the values of another layer or image, then trace the same place if it has it."""
         if self.page.tabs.tab != TAB:
             return
         session, selection, edited = self.page.session, self.page.selection, self.page.edited
@@ -108,6 +108,7 @@ class Tracer:
         }
 
     def _read(self, asked: "_Asked") -> None:
+        """Read the layer's output, fill the map, and trace, unless another was asked for since."""
         try:
             values, why = asked.output(), ""
         except QuantscopeError as error:
@@ -121,6 +122,7 @@ class Tracer:
             self.map.values = []
             self._say(line(why), asked)
             return
+        # The same place as in the layer before, or the nearest that this one has.
         place = [min(at, size - 1) for at, size in zip(self.map.place, values.shape, strict=True)]
         with self.map.hold_sync():
             self.map.channels = len(values)
@@ -150,6 +152,7 @@ class Tracer:
             html = line(str(error))
         except Exception as error:
             html = line(mistake(error))
+        # Another place may have been clicked meanwhile.
         if place == tuple(self.map.place):
             self._say(html, asked)
 
@@ -170,6 +173,7 @@ class _Asked:
 
     @property
     def about(self) -> tuple[Hashable, ...]:
+        """The identity of the question: equal ones have the same answer."""
         edits = self.edited.of if self.edited else None
         return self.session.opened.key, edits, self.selection.layer, self.index
 
@@ -193,7 +197,7 @@ class _Asked:
         return self.session.result(("trace", self.about, at), make)
 
     def output(self) -> np.ndarray[Any, Any]:
-        """The layer's output as [channel, y, x]: integers where it is quantized."""
+        """Capture the layer's output as [channel, y, x]: integers where it is quantized."""
         if self.selection.layer is None:
             raise QuantscopeError("The model's input is not computed; select a layer to trace it")
         found = capture(self.model, self.images, [self.selection.layer])
@@ -204,6 +208,7 @@ class _Asked:
 
 
 def why_not(session: Session) -> str:
+    """Say why nothing of this model can be traced; empty where it can."""
     opened = session.opened
     if opened.is_float:
         return f"{opened.path.name} is a float model: there are no integers to take apart yet."
@@ -211,12 +216,12 @@ def why_not(session: Session) -> str:
 
 
 def trace_html(trace: Trace, *, edited: bool = False) -> str:
-    """The formula with its numbers, the parameters that count, and the terms."""
+    """Write the formula with its numbers, the parameters that count, and the terms."""
     mark = '<span class="qs-edited">edited</span>' if edited else ""
     rows = [
-        f"<dt>{safe(_worded(what))}</dt><dd>{safe(_worded(value.replace('   ', ' · ')))}</dd>"
+        f"<dt>{safe(_reword(what))}</dt><dd>{safe(_reword(value.replace('   ', ' · ')))}</dd>"
         if value
-        else f'<p class="qs-line">{safe(_worded(what))}</p>'
+        else f'<p class="qs-line">{safe(_reword(what))}</p>'
         for what, value in computation(trace)
     ]
     at = ", ".join(map(str, trace.at))
@@ -228,8 +233,8 @@ def trace_html(trace: Trace, *, edited: bool = False) -> str:
     )
 
 
-def _worded(text: str) -> str:
-    """With the page's words for the executions."""
+def _reword(text: str) -> str:
+    """Put in the page's words for the executions."""
     for ours, shown in _EXECUTIONS.items():
         text = text.replace(ours, shown)
     return text

@@ -1,4 +1,4 @@
-"""What a person drags or clicks: small anywidgets, each created once per page.
+"""Hold what a person drags or clicks: small anywidgets, each created once per page.
 
 Each is one Python file and one JS file; `common.js` stands before every one of them.
 """

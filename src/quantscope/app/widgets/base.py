@@ -1,4 +1,4 @@
-"""What all widgets share: their sources, and how one selection is kept by several of them."""
+"""Share what all widgets need: their sources, and one selection that several of them keep."""
 
 from importlib.resources import files
 from typing import Any
@@ -8,7 +8,7 @@ import traitlets
 
 
 def source(name: str) -> str:
-    """The JS of a widget behind the part that all of them use."""
+    """Read the JS of a widget, behind the part that all of them use."""
     folder = files("quantscope.app.widgets")
     return "\n".join(
         (folder / f"{part}.js").read_text(encoding="utf-8") for part in ("common", name)

@@ -1,4 +1,4 @@
-"""One of a few: a row of buttons."""
+"""Offer one of a few: a row of buttons."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from quantscope.app.widgets.base import source, style
 
 
 class Choice(anywidget.AnyWidget):
-    """`options` are `{key, label, word}`; `value` is the chosen key."""
+    """A row of buttons. `options` are `{key, label, word}`; `value` is the chosen key."""
 
     _esm = source("choice")
     _css = style("choice")

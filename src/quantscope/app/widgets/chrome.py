@@ -1,4 +1,4 @@
-"""What belongs to the whole page: explanations on hover, the theme, links into the help."""
+"""Serve the whole page: explanations on hover, the theme, links into the help."""
 
 import traitlets
 
@@ -6,9 +6,10 @@ from quantscope.app.widgets.base import Selecting, source
 
 
 class Chrome(Selecting):
-    """Any element with `data-word` gets its explanation; `theme` is "light" or "dark".
+    """The widget without a place of its own. Any element with `data-word` gets its explanation.
 
-    A click on an element with `data-select`, a selection as JSON, selects it.
+    `theme` is "light" or "dark", and empty until the browser has told it. A click on an element
+    with `data-select`, a selection as JSON, selects it.
 
     `topic` is the page of the help that was asked for, by "more" or by a link to a .md file, as
     `{page, n}`: `n` tells two clicks apart.

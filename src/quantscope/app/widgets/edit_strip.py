@@ -1,4 +1,4 @@
-"""The edits in force, under the header: each can be taken back."""
+"""List the edits in force, under the header: each can be taken back."""
 
 from typing import Any
 
@@ -9,9 +9,9 @@ from quantscope.app.widgets.base import source, style
 
 
 class EditStrip(anywidget.AnyWidget):
-    """`items` are `{text, warning, select}`, `select` being what a click on the text selects.
+    """The list of edits. `items` are `{text, warning, select}`; a click on the text selects that.
 
-    Asks with `{"do": "remove", "place": ..., "text": ...}`, `"clear"` and `"undo"`.
+    It asks with `{"do": "remove", "place": ..., "text": ...}`, `"clear"` and `"undo"`.
 
     `numbers` is what the edits do, as `{label, value, delta, note}`; empty while it is not known.
     """

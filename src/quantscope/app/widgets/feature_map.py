@@ -1,4 +1,4 @@
-"""One channel of a layer's output as pixels; a click, or the arrow keys, choose a place in it."""
+"""Draw one channel of a layer's output as pixels; clicks or arrow keys choose a place in it."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from quantscope.app.widgets.base import source, style
 
 
 class FeatureMap(anywidget.AnyWidget):
-    """`values` are rows of integers; `low` and `high` the range that they can have.
+    """The pixels. `values` are rows of integers; `low` and `high` the range that they can have.
 
     `place` is `[channel, y, x]`; another channel is a new `place`, answered with new `values`.
     """

@@ -1,4 +1,4 @@
-"""The images that an edit put into another class, as pictures."""
+"""Show the images that an edit put into another class, as pictures."""
 
 from typing import Any
 
@@ -9,9 +9,9 @@ from quantscope.app.widgets.base import source, style
 
 
 class Flips(anywidget.AnyWidget):
-    """`groups` are `{key, title, count, images}`, an image `{index, src, label, before, after}`.
+    """Groups of pictures: `{key, title, count, images}`.
 
-    A group may hold fewer images than its count.
+    An image is `{index, src, label, before, after}`; a group may hold fewer images than its count.
     """
 
     _esm = source("flips")

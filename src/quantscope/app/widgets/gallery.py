@@ -1,4 +1,4 @@
-"""Pictures as cards. On those that show layers, a click selects the layer."""
+"""Show pictures as cards. On those that show layers, a click selects the layer."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from quantscope.app.widgets.base import Selecting, source, style
 
 
 class Gallery(Selecting):
-    """`cards` are `{id, title, src, caption, width, height, wide, regions, error}`.
+    """The cards: `{id, title, src, caption, width, height, wide, regions, error}`.
 
     Without `src` a card says that it is being drawn, in the place that it will take. A region is
     `{gid, x0, x1, y0, y1}`; `places` says what each `gid` selects. They are shown under `tab` only.

@@ -1,4 +1,4 @@
-"""The network drawn: pan, zoom, keyboard, and colours by a metric that the person picks."""
+"""Draw the network: pan, zoom, keyboard, and colours by a metric that the person picks."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from quantscope.report import draw_network
 
 
 class Graph(Selecting):
-    """`drawing` and `metrics` come from Python, `selection` and `metric` from either side."""
+    """The drawn network. `selection` and `metric` come from either side, all else from Python."""
 
     _esm = source("graph")
     _css = style("graph")
@@ -22,9 +22,10 @@ class Graph(Selecting):
     metrics: traitlets.List[Any] = traitlets.List().tag(sync=True)
     metric = traitlets.Unicode("sqnr").tag(sync=True)
     note = traitlets.Unicode("").tag(sync=True)
-    """Which model the metrics are of, where that is not plain."""
+    """The model that the metrics are of, where that is not plain."""
 
     def colour(self, found: tuple[Metric, ...]) -> None:
+        """Show these metrics; the chosen one stays if it is still among them."""
         keys = [metric.key for metric in found]
         if self.metric not in keys and keys:
             self.metric = keys[0]
@@ -32,7 +33,7 @@ class Graph(Selecting):
 
 
 def drawing_of(network: Network) -> dict[str, Any]:
-    """Nodes with places, and links with curves, as the browser draws them."""
+    """Give nodes with places, and links with curves, as the browser draws them."""
     drawing = draw_network(network)
     placed = lay_out(drawing)
     layers = {f"layer{index}": layer for index, layer in enumerate(network.layers)}

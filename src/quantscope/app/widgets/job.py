@@ -1,4 +1,4 @@
-"""Long work: what is being done, how far it is, a way to stop it, and the button for more."""
+"""Show long work: what is being done, how far it is, a way to stop it, and the button for more."""
 
 import anywidget
 import traitlets
@@ -7,10 +7,11 @@ from quantscope.app.widgets.base import source, style
 
 
 class Job(anywidget.AnyWidget):
-    """Commands are messages, `{"do": "stop"}` and `{"do": "start"}`: traits would be merged.
+    """The progress of a `Worker`. Commands are messages, `{"do": "stop"}` and `{"do": "start"}`.
 
-    How far it is, is shown while `done` is less than `total`; work that has counted to its end but
-    still runs, or does not count (`total` 0), is shown as going on, without a number.
+    Traits would be merged. How far it is, is shown while `done` is less than `total`; work that has
+    counted to its end but still runs, or does not count (`total` 0), is shown as going on, without
+    a number.
     """
 
     _esm = source("job")

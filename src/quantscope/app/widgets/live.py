@@ -1,4 +1,4 @@
-"""A piece of the page whose HTML is written from any thread, without running a cell."""
+"""Show a piece of HTML that is written from any thread, without running a cell."""
 
 import anywidget
 import traitlets
@@ -7,7 +7,7 @@ from quantscope.app.widgets.base import source
 
 
 class Live(anywidget.AnyWidget):
-    """`html` is trusted: what comes from a model or a person was escaped before."""
+    """A piece of HTML. It is trusted: what comes from a model or a person was escaped before."""
 
     _esm = source("live")
 

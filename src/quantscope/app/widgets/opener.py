@@ -1,4 +1,4 @@
-"""Choosing what is shown: a bundled model, or files. What is wrong with it is said right there."""
+"""Choose what is shown: a bundled model, or files. What is wrong with it is said right there."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from quantscope.app.widgets.base import source, style
 
 
 class Opener(anywidget.AnyWidget):
-    """Asks with the message `{"do": "open", "model": ..., "float_model": ..., "data": ...}`."""
+    """The form. It asks with `{"do": "open", "model": ..., "float_model": ..., "data": ...}`."""
 
     _esm = source("opener")
     _css = style("opener")
@@ -19,4 +19,4 @@ class Opener(anywidget.AnyWidget):
     error = traitlets.Unicode("").tag(sync=True)
     busy = traitlets.Bool(False).tag(sync=True)
     opened = traitlets.Int(0).tag(sync=True)
-    """Counts what was opened, so that the form closes."""
+    """The number of models that were opened: the form closes when it grows."""

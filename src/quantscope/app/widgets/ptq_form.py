@@ -1,4 +1,4 @@
-"""Every choice of a quantization, as a form; what is wrong with them is said below it."""
+"""Offer every choice of a quantization as a form; what is wrong is said below it."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from quantscope.app.widgets.base import source, style
 
 
 class PtqForm(anywidget.AnyWidget):
-    """Asks with `{"do": "try" | "sizes" | "methods", "values": ...}`.
+    """The form. It asks with `{"do": "try" | "sizes" | "methods", "values": ...}`.
 
     `fields` are `{key, label, word, kind, options, value, framework}`; `kind` is "choice",
     "number", "check" or "text", and a field with a `framework` is shown for that one only.

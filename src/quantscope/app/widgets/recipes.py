@@ -1,4 +1,4 @@
-"""Recipes: a note for the one that is saved, guided ones to load, and files."""
+"""Offer recipes: a note for the one that is saved, guided ones to load, and files."""
 
 from typing import Any
 
@@ -9,9 +9,9 @@ from quantscope.app.widgets.base import source, style
 
 
 class Recipes(anywidget.AnyWidget):
-    """`guided` are `{key, title, note, model}`.
+    """The recipes to load. `guided` are `{key, title, note, model}`.
 
-    Asks with the messages `{"do": "guided", "key"}`, `{"do": "file", "name", "text"}`, `{"do":
+    It asks with the messages `{"do": "guided", "key"}`, `{"do": "file", "name", "text"}`, `{"do":
     "fitting"}` (what can be applied of the refused one) and `{"do": "open"}` (its own model).
     `refused` is `{text, model}` for the recipe that was asked for last; `said` are lines about the
     one that was loaded.

@@ -1,4 +1,4 @@
-"""Quantization switched off and on: a tensor, its layer, chosen layers, or all of a role."""
+"""Switch quantization off and on: of a tensor, its layer, chosen layers, or all of a role."""
 
 from typing import Any
 
@@ -9,10 +9,11 @@ from quantscope.app.widgets.base import source, style
 
 
 class Switches(anywidget.AnyWidget):
-    """`main` and `layers` are `{key, kind, label, hint, state}`; `state` is "on", "off" or "some".
+    """The switches: `main` and `layers` are `{key, kind, label, hint, state}`.
 
-    Asks with the message `{"do": "switch", "kind": ..., "key": ..., "on": ...}`; `kind` is
-    "tensor", "layer" or "role". `error` is the line for what was refused.
+    `state` is "on", "off" or "some". It asks with the message `{"do": "switch", "kind": ..., "key":
+    ..., "on": ...}`; `kind` is "tensor", "layer" or "role". `error` is the line for what was
+    refused.
     """
 
     _esm = source("switches")

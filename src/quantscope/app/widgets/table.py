@@ -1,4 +1,4 @@
-"""Layers or tensors as rows: sort, filter, and the same selection as everywhere."""
+"""List layers or tensors as rows: sort, filter, and the same selection as everywhere."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from quantscope.app.widgets.base import Selecting, source, style
 
 
 class Table(Selecting):
-    """`columns` are `{label, word, right}`; `rows` are `{key, layer, tensor, cells, sort}`.
+    """The rows: `{key, layer, tensor, cells, sort}`. `columns` are `{label, word, right}`.
 
     `cells` are texts, `sort` the values that order them (null stands last). With `metrics`, a last
     column shows the one that colours the graph.

@@ -1,4 +1,4 @@
-"""The bar of tabs. Panes are cells of the notebook; the bar only says which one is wanted."""
+"""Show the bar of tabs. Panes are cells of the notebook; the bar only says which one is wanted."""
 
 from typing import Any
 
@@ -9,6 +9,8 @@ from quantscope.app.widgets.base import source, style
 
 
 class Tabs(anywidget.AnyWidget):
+    """The bar. `tab` is the name that was clicked last."""
+
     _esm = source("tabs")
     _css = style("tabs")
 

@@ -1,4 +1,4 @@
-"""Images to pick from: filters, a page of small pictures, and the one that is picked."""
+"""Show images to pick from: filters, a page of small pictures, and the one that is picked."""
 
 from typing import Any
 
@@ -9,10 +9,10 @@ from quantscope.app.widgets.base import source, style
 
 
 class Thumbnails(anywidget.AnyWidget):
-    """`filters` are `{key, label, count}`; `items` are `{index, src, label, float, quantized}`.
+    """The pictures: `items` are `{index, src, label, float, quantized}`, those of the page.
 
-    `filter`, `page` and `chosen` (an index in the full set) are set on both sides; `items` are
-    those of the page.
+    `filters` are `{key, label, count}`. `filter`, `page` and `chosen` (an index in the full set)
+    are set on both sides.
     """
 
     _esm = source("thumbnails")

@@ -1,4 +1,4 @@
-"""Configurations that were tried, as rows to sort; each can become the page's model."""
+"""List configurations that were tried, as rows to sort; each can become the page's model."""
 
 from typing import Any
 
@@ -9,10 +9,10 @@ from quantscope.app.widgets.base import source, style
 
 
 class TrialTable(anywidget.AnyWidget):
-    """Asks with `{"do": "open", "key": ...}`.
+    """The rows: `{key, cells, sort, note, opened}`. It asks with `{"do": "open", "key": ...}`.
 
-    `columns` are `{label, word, right}`; `rows` are `{key, cells, sort, note, opened}`; a row
-    without a `key` could not be had and cannot be opened.
+    `columns` are `{label, word, right}`. A row without a `key` could not be had and cannot be
+    opened.
     """
 
     _esm = source("trials")

@@ -1,4 +1,4 @@
-"""A comparison of a quantized network with its float one: as text, and as a page.
+"""Show a comparison of a quantized network with its float one, as text and as a page.
 
 How it is put together
 - `text.py` is one comparison as lines and tables, `side_by_side_text.py` two versions; a width in,

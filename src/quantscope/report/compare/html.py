@@ -1,4 +1,7 @@
-"""A comparison as one page that needs nothing else: sentences, figures, tables, provenance."""
+"""Write a comparison as one page that needs nothing else.
+
+The page has sentences, figures, tables and provenance, in this order.
+"""
 
 from collections.abc import Iterator
 
@@ -72,14 +75,14 @@ def comparison_html(
     histograms: Histograms | None = None,
     versions: SideBySide | None = None,
 ) -> str:
-    """One file that works offline, light or dark as the reader's system is.
+    """Make one file that works offline, light or dark as the reader's system is.
 
     `network` is the quantized one and adds its scales, weights and residual branches; `pairing` the
     float weights beside them; `accuracy` (the quantized model's evaluation minus the float one's)
     what happened to the classes. `other` is a second quantized model against the same float one,
     `other_network` its network, for the parameters side by side, and `other_accuracy` as
-    `accuracy`. Each of `histograms` is drawn, so
-    give a few. `versions` gives `other`, which of the tensors match, and why the rest do not.
+    `accuracy`. Each of `histograms` is drawn, so give a few. `versions` gives `other`, which of the
+    tensors match, and why the rest do not.
     """
     if versions is not None:
         other = versions.second
@@ -111,15 +114,15 @@ def comparison_html(
         _how_to_read(),
         _provenance(comparison, network, other),
     ]
-    contents, body = _with_contents("\n".join(parts))
+    contents, body = _add_contents("\n".join(parts))
     head = f"<h1>{text_html(title)}</h1>{_subtitle(comparison)}{contents}"
     return page(
         title, f"<main>\n{head}{body}\n</main>", style=STYLE + COMPARISON_STYLE, script=SORTING
     )
 
 
-def _with_contents(body: str) -> tuple[str, str]:
-    """Links to the headings, and the body with a place at each."""
+def _add_contents(body: str) -> tuple[str, str]:
+    """Put a place at each heading of the body, and make links to them."""
     first, *parts = body.split("<h2>")
     placed = [f'<h2 id="part-{at}">{part}' for at, part in enumerate(parts)]
     links = [
@@ -141,6 +144,7 @@ def _numbers(comparison: Comparison, accuracy: PairedDelta | None, *, named: boo
 
 
 def _cards(comparison: Comparison, accuracy: PairedDelta | None) -> Iterator[str]:
+    """Give the headline numbers; what was not measured has no card."""
     output = comparison.output
     if accuracy is not None:
         low, high = (signed(100 * end, "+.2f") for end in accuracy.interval_95)
@@ -178,7 +182,10 @@ def _card(name: str, value: str, more: str) -> str:
 
 
 def _reading(comparison: Comparison, *, named: bool, linked: bool = True) -> str:
-    """The second model's tensors have no rows of their own to link to."""
+    """Say what stands out, each with a link to the tensor's row.
+
+    The second model's tensors have no rows of their own to link to, so it is not `linked`.
+    """
     found = reading(comparison)
     where = f" in {text_html(comparison.model)}" if named else ""
     normal = usual(comparison)
@@ -186,6 +193,7 @@ def _reading(comparison: Comparison, *, named: bool, linked: bool = True) -> str
     if not found:
         within = "<p>Every tensor is within what is usual for its bit width.</p>"
         return f"<h2>Nothing stands out{where}</h2>{lead}{within}"
+    # A sentence begins with the name of its tensor.
     links = {f"{t.name}: ": anchor_of(comparison, t) for t in comparison.tensors if linked}
     lines = []
     for sentence in found:
@@ -203,7 +211,7 @@ def _list(lines: list[str]) -> str:
 
 
 def _channels(comparison: Comparison, network: Network | None) -> str:
-    """Of the tensors that stand out, else of the activation with the largest error."""
+    """Draw the channels of the tensors that stand out, else of the activation with most error."""
     marked = flagged(comparison)
     chosen = [t for t in comparison.tensors if t.name in marked and len(t.channels) > 1]
     if not chosen:
@@ -223,6 +231,7 @@ def _versions(
     other_network: Network | None,
     versions: SideBySide | None,
 ) -> Iterator[str]:
+    """Show both versions tensor by tensor, then what only one of them has."""
     pair = (comparison, other)
     matched = match_tensors(*pair) if versions is None else matched_tensors(versions)
     table = side_by_side_table((network, other_network), matched)

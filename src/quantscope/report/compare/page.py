@@ -1,4 +1,4 @@
-"""The page of all that was found out about a comparison."""
+"""Make the page of all that was found out about a comparison."""
 
 from quantscope.run.compare.details import ComparisonDetails
 

@@ -1,4 +1,4 @@
-"""How a comparison's page looks, beside what all pages share."""
+"""The looks of a comparison's page, beside what all pages share."""
 
 COMPARISON_STYLE = """
 html { scroll-padding-top: 1rem; }

@@ -1,4 +1,4 @@
-"""The figures of a comparison's page: each in both themes, inside the page, told in words too."""
+"""Draw the figures of a comparison's page: each in both themes, and told in words too."""
 
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
@@ -30,9 +30,9 @@ from quantscope.run.histograms.results import Histogram
 
 
 class Picture(NamedTuple):
-    """A figure for each theme, and what it shows, for who cannot see it.
+    """A figure for each theme, and a sentence on what it shows for who cannot see it.
 
-    What a reader must know stands in the figure itself.
+    A fact that a reader must know stands in the figure itself.
     """
 
     draw: Callable[[ThemeName], Figure]
@@ -40,12 +40,13 @@ class Picture(NamedTuple):
 
 
 def figures_html(pictures: Iterable[Picture]) -> str:
-    """Draw them, for a reader whose system is light and for one whose system is dark."""
+    """Draw the pictures for a reader whose system is light and for one whose system is dark."""
     return '<div class="figures">' + "".join(map(_figure, pictures)) + "</div>"
 
 
 def _figure(picture: Picture) -> str:
     light = picture.draw("light")
+    # A CSS pixel is a 96th of an inch.
     width, height = (round(96 * inches) for inches in light.get_size_inches())
     sources = {"light": svg_bytes(light), "dark": svg_bytes(picture.draw("dark"))}
     data = {
@@ -66,7 +67,7 @@ def pictures_along(
     other: Comparison | None,
     versions: SideBySide | None,
 ) -> Iterator[Picture]:
-    """What happens from the first layer to the last; the second model's beside the first's."""
+    """Draw what happens from the first layer to the last, the second model's beside the first's."""
     names = (comparison.model, other.model) if other is not None else None
     known = None if versions is None else {a.name: b for a, b in matched_tensors(versions)}
     yield Picture(
@@ -76,6 +77,7 @@ def pictures_along(
     )
     for each in (comparison,) if other is None else (comparison, other):
         yield Picture(
+            # The default binds `each` now: the picture is drawn after the loop has gone on.
             lambda theme, each=each: error_sources(each, per_input=True, theme=theme),  # type: ignore[misc]
             f"{each.model}: each activation's error taken apart. Grey was there before, colours "
             f"are born in the layer.",
@@ -99,7 +101,7 @@ def pictures_along(
 
 
 def pictures_of_classes(accuracy: PairedDelta) -> Iterator[Picture]:
-    """What quantization does to each class."""
+    """Draw what quantization does to each class."""
     yield Picture(
         lambda theme: per_class_change(accuracy, theme=theme),
         "Images of each class that only the quantized, and only the float model gets right.",
@@ -111,7 +113,7 @@ def pictures_of_classes(accuracy: PairedDelta) -> Iterator[Picture]:
 
 
 def channel_picture(tensor: TensorComparison, network: Network | None) -> Picture:
-    """The error of each channel, on the quantizer's scales where the network is given."""
+    """Draw the error of each channel, on the quantizer's scales where the network is given."""
     params = network.tensor(tensor.name).params if network is not None else None
     return Picture(
         lambda theme: channel_error(tensor, params=params, theme=theme),
@@ -120,7 +122,7 @@ def channel_picture(tensor: TensorComparison, network: Network | None) -> Pictur
 
 
 def histogram_picture(histogram: Histogram) -> Picture:
-    """How the values of a weight or an activation are spread."""
+    """Draw how the values of a weight or an activation are spread."""
     if histogram.role == "weight":
         return Picture(
             lambda theme: weight_histograms(histogram, theme=theme),
@@ -134,6 +136,6 @@ def histogram_picture(histogram: Histogram) -> Picture:
 
 
 def matched_tensors(versions: SideBySide) -> list[tuple[TensorComparison, TensorComparison]]:
-    """The tensors of both versions that stand for one another, where both were compared."""
+    """Pair the tensors of both versions that stand for one another, where both were compared."""
     both = [(row.first.error, row.second.error) for row in versions.rows]
     return [(a, b) for a, b in both if a is not None and b is not None]

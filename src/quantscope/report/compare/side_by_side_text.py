@@ -1,4 +1,4 @@
-"""Two quantized versions side by side, as facts and tables of text."""
+"""Show two quantized versions side by side as lines and tables of text."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from quantscope.run.compare.side_by_side import MatchedTensors, SideBySide, Vers
 
 
 def side_by_side_lines(result: SideBySide, width: int | None = None) -> Iterator[str]:
-    """Who the two are, what stands side by side, and what only one has."""
+    """Name the two versions, and show what stands side by side and what only one has."""
     for number, comparison in ((1, result.first), (2, result.second)):
         yield f"{number}: {_heading(comparison)}"
     for table in side_by_side_tables(result):
@@ -21,6 +21,7 @@ def side_by_side_lines(result: SideBySide, width: int | None = None) -> Iterator
 
 
 def side_by_side_tables(result: SideBySide) -> Iterator[Table]:
+    """Make a table of activations, one of constants, and one of what only one version has."""
     for title, errors, roles in (
         (
             "activations along the first network: type, scale s and zero-point z, SQNR in dB of "
@@ -89,7 +90,7 @@ def _errors(tensor: VersionTensor) -> tuple[str, str]:
 
 
 def parameters_text(tensor: VersionTensor) -> str:
-    """`uint8 s 0.070202 z 0`; the least and the largest where each channel has its own."""
+    """Write `uint8 s 0.070202 z 0`; channels show the least and the largest."""
     params = tensor.params
     digits = 5 if params.is_per_tensor else 3  # two versions may differ in the fourth
     scale = spread_text(abs(params.scale.astype(float)), digits)

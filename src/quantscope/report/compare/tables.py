@@ -1,4 +1,4 @@
-"""The tables of a comparison's page; a click on a heading sorts them."""
+"""Make the tables of a comparison's page; a click on a heading sorts them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
@@ -34,7 +34,7 @@ _SHARES = ("inherited", "weights", "rounding", "clipping", "kernel")
 
 
 def comparison_tables(comparison: Comparison) -> Iterator[Table]:
-    """Activations, then constants."""
+    """Make the table of activations, then that of constants; one without rows is left out."""
     if comparison.activations:
         shares = (
             number_column(name, "% of error", "Share of its error", "descending")
@@ -75,7 +75,7 @@ def side_by_side_table(
     networks: tuple[Network | None, Network | None],
     matched: Sequence[tuple[TensorComparison, TensorComparison]],
 ) -> Table:
-    """A and B, tensor by tensor, with parameters where the network is given."""
+    """Show A and B, tensor by tensor, with parameters where the network is given."""
     columns = [Column("tensor", unit="in A")]
     columns += [number_column(f"SQNR {x}", "dB", "Of the network up to here") for x in "AB"]
     columns += [number_column("B − A", "dB", "Difference of the SQNRs")]
@@ -96,7 +96,7 @@ def side_by_side_table(
 
 
 def side_by_side_key(pair: tuple[Comparison, Comparison], matched: int) -> str:
-    """Who A and B are, and how many tensors of each have no counterpart."""
+    """Say who A and B are, and how many tensors of each have no counterpart."""
     alone = (len(each.tensors) - matched for each in pair)
     return "; ".join(
         f"{x} is {printable(each.model)}"
@@ -108,7 +108,7 @@ def side_by_side_key(pair: tuple[Comparison, Comparison], matched: int) -> str:
 def match_tensors(
     one: Comparison, two: Comparison
 ) -> list[tuple[TensorComparison, TensorComparison]]:
-    """By the float tensor that both stand for; by name where the float models are two files."""
+    """Pair tensors by the float tensor that both stand for, by name if the float files are two."""
     same = one.float_digest == two.float_digest
     theirs = {(t.role, t.float_name if same else t.name): t for t in two.tensors}
     found = ((t, theirs.get((t.role, t.float_name if same else t.name))) for t in one.tensors)
@@ -116,12 +116,12 @@ def match_tensors(
 
 
 def anchor_of(comparison: Comparison, tensor: TensorComparison) -> str:
-    """The id of the tensor's row."""
+    """Give the id of the tensor's row."""
     return f"tensor-{comparison.tensors.index(tensor)}"
 
 
 def number(value: float | None, form: str, unit: str = "") -> str:
-    """A dash where there is none; no sign before a zero."""
+    """Format a number: a dash where there is none, and no sign before a zero."""
     if value is None:
         return "–"
     text = format(value, form)
@@ -129,7 +129,7 @@ def number(value: float | None, form: str, unit: str = "") -> str:
 
 
 def _measures(tensor: TensorComparison) -> Iterator[Number]:
-    """In the order of `_MEASURES`."""
+    """Give the cells in the order of `_MEASURES`."""
     yield _decibels(tensor, tensor.sqnr_db)
     yield _decibels(tensor, tensor.local_sqnr_db)
     low, high = tensor.clipped_low_fraction, tensor.clipped_high_fraction
@@ -145,7 +145,7 @@ def _decibels(tensor: TensorComparison, value: float | None) -> Number:
 
 
 def _percent(fraction: float | None, form: str) -> Number:
-    """What is there but would show as nothing is `<0.01`."""
+    """Write a fraction in percent; what is there but would show as nothing is `<0.01`."""
     if fraction is None:
         return Number("–")
     value = 100 * fraction
@@ -179,7 +179,11 @@ def _both(one: TensorComparison, two: TensorComparison) -> Iterator[Number]:
 def _parameters(
     pair: Iterable[TensorComparison], networks: Iterable[Network | None]
 ) -> Iterator[str]:
-    """`int8 0.070202, −128`: type, scale, zero-point if not 0; of channels least and largest."""
+    """Write `int8 0.070202, −128` for each network that is given.
+
+    It is the type, the scale and the zero-point if that is not 0, with several channels the least
+    and the largest.
+    """
     for tensor, network in zip(pair, networks, strict=True):
         if network is not None:
             params = network.tensor(tensor.name).params

@@ -1,4 +1,4 @@
-"""A comparison as text: what agrees, where errors are born, what stands out."""
+"""Show a comparison as text: what agrees, where errors are born, what stands out."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from quantscope.run.compare.results import Comparison, TensorComparison
 
 
 def comparison_lines(result: Comparison, width: int | None = None) -> Iterator[str]:
-    """The comparison as text."""
+    """Write the agreement, the tables, what was not compared and what stands out."""
     yield origin_text(result)
     yield _agreement(result)
     for table in comparison_text_tables(result):
@@ -43,7 +43,7 @@ def _agreement(result: Comparison) -> str:
 
 
 def comparison_text_tables(result: Comparison) -> Iterator[Table]:
-    """Activations, then constants; what stands out is marked with an exclamation mark."""
+    """List activations, then constants, with a `!` before what stands out."""
     marked = flagged(result)
     kernel = result.execution == "runtime"
     headings = ("SQNR", "local", "clipped", "RMSE")
@@ -77,6 +77,7 @@ def comparison_text_tables(result: Comparison) -> Iterator[Table]:
 
 
 def _activation(tensor: TensorComparison, is_marked: bool, *, kernel: bool) -> tuple[str, ...]:
+    """Give one row; the kernel has a column only in runtime execution."""
     sources = tensor.sources
     shares = ["–"] * (5 if kernel else 4)
     inputs = tensor.no_sources or ""

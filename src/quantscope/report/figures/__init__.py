@@ -1,4 +1,4 @@
-"""Results as matplotlib figures: pure functions, on the page's light or dark theme.
+"""Draw results as matplotlib figures: pure functions, on the page's light or dark theme.
 
 How it is put together
 - A module draws one kind of result: `sqnr.py`, `sources.py` and `scales.py` along the layers of a

@@ -1,4 +1,4 @@
-"""One tensor channel by channel: which of them carry the error."""
+"""Draw one tensor channel by channel: which of them carry the error."""
 
 from collections.abc import Sequence
 
@@ -32,7 +32,7 @@ _MOST_BARS = 128
 def channel_error(
     tensor: TensorComparison, *, params: QuantParams | None = None, theme: ThemeName = "light"
 ) -> Figure:
-    """SQNR and RMSE of every channel; the worst are named.
+    """Draw SQNR and RMSE of every channel; the worst are named.
 
     `params` are the tensor's own: a weight with a scale for each channel needs them for the RMSE in
     steps. Without them it is in the weight's own unit.
@@ -63,11 +63,13 @@ def channel_error(
 
 
 def _draw_sqnr(axes: Axes, tensor: TensorComparison) -> None:
+    """Draw SQNR by channel; activations also have that of their quantizer alone, hollow."""
     theme = theme_of(axes)
     worst = set(tensor.worst_channels)
     numbers = [c.channel for c in tensor.channels]
     whole = _heights(tensor.channels, "sqnr_db")
     colours = [ERROR if number in worst else QUANTIZED for number in numbers]
+    # Marks shrink where there are many, so that neighbours stay apart.
     size = float(np.clip(1600 / len(numbers), 3, 26))
     if tensor.role == "activation":
         local = _heights(tensor.channels, "local_sqnr_db")
@@ -104,6 +106,7 @@ def _draw_sqnr(axes: Axes, tensor: TensorComparison) -> None:
         )
     _name_worst(axes, tensor)
     for channel, height in zip(tensor.channels, whole, strict=True):
+        # No error makes the SQNR infinite, which the result has as None.
         if np.isnan(height) and channel.rmse == 0:
             axes.text(
                 channel.channel,
@@ -167,13 +170,17 @@ def _draw_ideal(axes: Axes, ideal: float) -> None:
 
 
 def _steps(tensor: TensorComparison, rmse: Array, params: QuantParams | None) -> Array | None:
-    """The step of each channel. One step for all follows from the whole tensor's two RMSEs."""
+    """Find the step of each channel; None where it is not known.
+
+    Without `params`, one step for all channels follows from the whole tensor's two RMSEs.
+    """
     if params is not None and not params.block_size:
         step = params.step
         if step.size in (1, rmse.size):
             return np.broadcast_to(step, rmse.shape)
     if tensor.role != "activation" or not tensor.rmse_steps or not np.isfinite(rmse).all():
         return None
+    # Channels are of one size, so the mean of their squares is that of the whole tensor.
     return np.full(rmse.shape, np.sqrt((rmse**2).mean()) / tensor.rmse_steps)
 
 

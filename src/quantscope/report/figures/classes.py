@@ -1,4 +1,4 @@
-"""Which classes a model confuses, and which of them a change costs."""
+"""Draw which classes a model confuses, and which of them a change costs."""
 
 from collections.abc import Sequence
 
@@ -32,8 +32,9 @@ MOST_WRITTEN = 20
 
 
 def confusion(evaluation: Evaluation, *, theme: ThemeName = "light") -> Figure:
-    """Images by true and predicted class, shaded by their share of the true class."""
+    """Draw images by true and predicted class, shaded by their share of the true class."""
     counts = evaluation.confusion
+    # A class without images would divide by 0.
     totals = np.maximum(np.bincount(evaluation.labels, minlength=len(counts)), 1)
     shares = counts / totals[:, None]
     figure = _square_figure(len(counts), theme)
@@ -60,7 +61,7 @@ def confusion(evaluation: Evaluation, *, theme: ThemeName = "light") -> Figure:
 
 
 def confusion_difference(delta: PairedDelta, *, theme: ThemeName = "light") -> Figure:
-    """Images more or fewer in each cell: the first evaluation minus the second.
+    """Draw images more or fewer in each cell: the first evaluation minus the second.
 
     More on the diagonal and fewer off it are a gain.
     """
@@ -86,7 +87,7 @@ def confusion_difference(delta: PairedDelta, *, theme: ThemeName = "light") -> F
 
 
 def per_class_change(delta: PairedDelta, *, theme: ThemeName = "light") -> Figure:
-    """Images of each class that only the first evaluation gets right, and only the second."""
+    """Draw, by class, images that only the first evaluation gets right, and only the second."""
     rows = delta.per_class
     totals = [c.total for c in delta.first.per_class]
     figure = new_figure(1.6 + 0.28 * len(rows), theme=theme)
@@ -156,7 +157,7 @@ def _matrix(
     cmap: object,
     limits: tuple[float, float],
 ) -> QuadMesh:
-    """True classes downwards; cells parted by thin lines of the page's colour."""
+    """Draw a square matrix, true classes downwards, its cells parted by thin lines."""
     size = len(values)
     mesh = axes.pcolormesh(
         np.arange(size + 1) - 0.5,
@@ -170,6 +171,7 @@ def _matrix(
     )
     axes.set_ylim(size - 0.5, -0.5)
     axes.set_aspect("equal")
+    # At most 40 names fit beside the matrix.
     every = max(1, -(-size // 40))
     places = range(0, size, every)
     shown = [plain(names[place], 18) for place in places]

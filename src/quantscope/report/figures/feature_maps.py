@@ -1,4 +1,4 @@
-"""What one image becomes inside: float, quantized, and the difference, channel by channel."""
+"""Draw what one image becomes inside: float, quantized, and the difference, channel by channel."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -45,7 +45,7 @@ def feature_maps(
     channel_axis: int = 1,
     theme: ThemeName = "light",
 ) -> Figure:
-    """One image's values in both networks; columns are channels.
+    """Draw one image's values in both networks; columns are channels.
 
     `image` is a row of the captured values. Float and quantized share one colour scale, the
     difference (quantized minus float) has its own, symmetric about zero. Without `channels` the
@@ -62,14 +62,18 @@ def feature_maps(
     if not (np.isfinite(f).any() and np.isfinite(q).any()):
         return nothing_to_show(title, "It has no finite values for this image.", theme=theme)
     difference = q - f
-    chosen = _chosen(difference, channels)
+    chosen = _choose_channels(difference, channels)
     return _draw(
         title, (f[chosen], q[chosen], difference[chosen]), chosen, len(q), quantized, theme
     )
 
 
 def _maps(values: Any, image: int, axis: int, name: str) -> Values:
-    """[channels, height, width] of one image."""
+    """Give one image's values as [channels, height, width].
+
+    A vector becomes one channel of a single row. Dimensions between the channels and the width are
+    joined.
+    """
     if not 0 <= image < len(values):
         raise BadConfigError(
             f"{name} was captured for {many(len(values), 'image')}; there is no image {image}"
@@ -77,11 +81,13 @@ def _maps(values: Any, image: int, axis: int, name: str) -> Values:
     one = np.asarray(values[image], np.float64)
     if one.ndim < 3:
         return one.reshape(1, *((1, -1) if one.ndim < 2 else one.shape))
+    # One less, since the images' own axis is gone.
     first = np.moveaxis(one, axis - 1, 0)
     return first.reshape(len(first), -1, first.shape[-1])
 
 
-def _chosen(difference: Values, channels: Sequence[int] | None) -> list[int]:
+def _choose_channels(difference: Values, channels: Sequence[int] | None) -> list[int]:
+    """Check the channels that were asked for, or choose those of the largest difference."""
     if channels is None:
         energy = np.nansum(difference**2, axis=(1, 2))
         worst = np.argsort(-energy, kind="stable")[:_MOST_CHANNELS]
@@ -102,6 +108,7 @@ def _draw(
     tensor: CapturedTensor,
     theme: ThemeName,
 ) -> Figure:
+    """Draw the three rows of maps, [channels, height, width] each, below one another."""
     height, width = rows[0].shape[1:]
     gap = max(1, width // 12)
     cells = len(channels) * (width + gap) - gap
@@ -136,6 +143,7 @@ def _draw(
 
 
 def _beside(maps: Values, gap: int) -> Values:
+    """Lay the maps side by side, with `gap` columns of NaN between, which are not drawn."""
     padded = np.pad(maps, ((0, 0), (0, 0), (0, gap)), constant_values=np.nan)
     return np.concatenate(list(padded), axis=1)[:, :-gap]
 
@@ -157,7 +165,7 @@ def _number(axes: Axes, count: int) -> None:
 
 
 def _shared_scale(rows: Sequence[Values], figure: ThemedFigure) -> tuple[float, float, Colormap]:
-    """From 0 where nothing is negative, else symmetric about 0."""
+    """Give a scale from 0 where nothing is negative, else one symmetric about 0."""
     largest = max(_largest(values) for values in rows) or 1.0
     if all(np.nanmin(values) >= 0 for values in rows):
         return 0.0, largest, figure.theme.amount

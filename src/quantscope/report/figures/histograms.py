@@ -1,4 +1,4 @@
-"""How a tensor's values are spread: the same bins for float, quantized, int8 and uint8."""
+"""Draw how a tensor's values are spread: the same bins for float, quantized, int8 and uint8."""
 
 import textwrap
 
@@ -36,7 +36,7 @@ _WEIGHT_BINS = 64
 _SPIKE = 4.0
 _ROOM = 1.15
 _ROOM_FOR_ONE, _ROOM_FOR_TWO = 0.25, 0.5
-"""Of the axis' width, for what is said of an end of the range."""
+"""The shares of the axis' width that what is said of the range's ends needs."""
 
 
 def activation_histogram(
@@ -47,7 +47,7 @@ def activation_histogram(
     bins: int = _ACTIVATION_BINS,
     theme: ThemeName = "light",
 ) -> Figure:
-    """Float values (filled) and quantized ones (line), the representable range and what it cuts.
+    """Draw float values (filled) and quantized ones (line), the range and what it cuts.
 
     `types` adds panels for the float values as int8 and as uint8. Without `log`, a bin that towers
     over all others runs out of the picture and its share is written.
@@ -69,6 +69,7 @@ def activation_histogram(
 def _activation_panel(
     axes: Axes, shown: Histogram, series: Series, *, limit: float, log: bool
 ) -> None:
+    """Draw the float values, clipped ones in their own colour, and one series as a line."""
     is_own = series.name == "quantized"
     title = f"Values of {plain(shown.name, 40)}" if is_own else f"As {series.name}, {series.rule}"
     dress(axes, title=title, y=_SHARE, grid="y")
@@ -99,8 +100,10 @@ def _shares(series: Series) -> Values:
 
 
 def _outline(shown: Histogram, series: Series) -> tuple[Values, Values]:
-    """Shares and edges. A type with other steps has bins of its own, whole steps of that type, and
-    shares as if they were as wide as the common ones: in those its values would beat.
+    """Give a series' shares in percent, and the edges of its bins.
+
+    A type with other steps has bins of its own, whole steps of that type, and shares as if they
+    were as wide as the common ones: in those its values would beat.
     """
     params = series.params
     if series.codes is None or params is None or np.float32(params.scale) == shown.grid.step:
@@ -111,12 +114,13 @@ def _outline(shown: Histogram, series: Series) -> tuple[Values, Values]:
     starts = np.arange(0, len(series.codes), steps)
     ends = np.append(starts, len(series.codes)) + params.qmin - int(params.zero_point)
     counts = np.add.reduceat(series.codes, starts)
+    # An integer stands for the reals half a step around it.
     edges = (ends - 0.5) * scale
     return 100 * counts / max(series.values, 1) * width / np.diff(edges), edges
 
 
 def _inside(shown: Histogram, series: Series) -> NDArray[np.bool_]:
-    """Bins of values that the series' type can represent; by their middles."""
+    """Mark the bins of values that the series' type can represent, by their middles."""
     low, high = _range(shown, series)
     middles = (shown.edges[:-1] + shown.edges[1:]) / 2
     return np.asarray((middles >= low - shown.step / 2) & (middles <= high + shown.step / 2))
@@ -130,7 +134,7 @@ def _range(shown: Histogram, series: Series) -> tuple[float, float]:
 
 
 def _limit(shown: Histogram, names: list[SeriesName], *, log: bool) -> float:
-    """The highest bin, or the second highest where the first would hide all others."""
+    """Find the highest bin, or the second highest where the first would hide all others."""
     every = [_outline(shown, shown[name])[0] for name in names]
     if "float" in shown:
         every.append(_shares(shown["float"]))
@@ -142,6 +146,7 @@ def _limit(shown: Histogram, names: list[SeriesName], *, log: bool) -> float:
 def _scale(axes: Axes, limit: float, *, log: bool) -> None:
     if log:
         axes.set_yscale("log")
+        # The words at the top need room, which is a factor on this axis.
         axes.set_ylim(top=3 * limit)
         axes.yaxis.set_major_locator(LogLocator(10, numticks=8))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -151,7 +156,7 @@ def _scale(axes: Axes, limit: float, *, log: bool) -> None:
 
 
 def _mark_range(axes: Axes, shown: Histogram, series: Series) -> None:
-    """Lines at the ends of what can be represented, tint and the clipped share beyond them."""
+    """Mark the ends of the range, and tint and number what is clipped beyond them."""
     theme = theme_of(axes)
     counted = shown["float"] if series.name == "quantized" and "float" in shown else series
     left, right = axes.get_xlim()
@@ -182,7 +187,7 @@ def _mark_range(axes: Axes, shown: Histogram, series: Series) -> None:
 
 
 def _say(axes: Axes, text: str, x: float, *, to_the_right: bool, line: int, strong: bool) -> None:
-    """At the top beside `x`, so many lines down."""
+    """Write a text at the top beside `x`, so many lines down."""
     theme = theme_of(axes)
     axes.annotate(
         text,
@@ -200,11 +205,12 @@ def _say(axes: Axes, text: str, x: float, *, to_the_right: bool, line: int, stro
 
 
 def percent(share: float) -> str:
-    """`0 %`, `0.0012 %`, `3.4 %`: never 0 for what is not nothing."""
+    """Write a share: `0 %`, `0.0012 %`, `3.4 %`, never 0 for what is not nothing."""
     return f"{100 * share:.2g} %" if share else "0 %"
 
 
 def _name_spike(axes: Axes, shown: Histogram, series: Series, limit: float) -> None:
+    """Write what the bin holds that runs out of the picture."""
     heights, edges = _outline(shown, series)
     drawn = [(series.name, heights)] if edges is shown.edges else []
     if "float" in shown:
@@ -273,10 +279,10 @@ def weight_histograms(
     bins: int = _WEIGHT_BINS,
     theme: ThemeName = "light",
 ) -> Figure:
-    """A layer's weights as float | int8 | uint8, in common bins and on one scale.
+    """Draw a layer's weights as float | int8 | uint8, in common bins and on one scale.
 
-    In the type of the file they are what it stores, in the other the float values rounded anew. The
-    float values are outlined in every panel.
+    The file's own type shows what is stored, the other the float values rounded anew. The float
+    values are outlined in every panel.
     """
     shown = histogram.at_most(bins)
     title = f"{plain(histogram.name, 40)}, float and quantized"
@@ -309,7 +315,7 @@ def weight_histograms(
 
 
 def _weight_panels(shown: Histogram) -> list[tuple[str, Series]]:
-    """Headings and what to show under them."""
+    """Give the headings, and the series to show under each."""
     own = shown.params.dtype
     found = [("float", shown["float"])] if "float" in shown else []
     if own not in _EIGHT_BITS or "float" not in shown:
@@ -323,7 +329,7 @@ def _weight_panels(shown: Histogram) -> list[tuple[str, Series]]:
 
 
 def _used(shown: Histogram) -> tuple[float, float]:
-    """From the first to the last bin that holds something, and a little more."""
+    """Give the span from the first to the last bin that holds something, and a little more."""
     places = np.flatnonzero(np.any([series.counts > 0 for series in shown.series], axis=0))
     low, high = shown.edges[places[0]], shown.edges[places[-1] + 1]
     return low - 0.02 * (high - low), high + 0.02 * (high - low)

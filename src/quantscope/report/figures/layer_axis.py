@@ -1,4 +1,4 @@
-"""The axis that runs along a network, the same in every figure that has it."""
+"""Draw the axis that runs along a network, the same in every figure that has it."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -15,18 +15,18 @@ ALONG = "layers in the order in which they run"
 
 
 def tensor_labels(tensors: Sequence[TensorComparison]) -> list[str]:
-    """The layer's name where it has one output, else the tensor's."""
+    """Give the layer's name where it has one output, else the tensor's."""
     outputs = Counter(tensor.layer for tensor in tensors)
     return [t.layer if t.layer and outputs[t.layer] == 1 else t.name for t in tensors]
 
 
 def gid_of(tensor: TensorComparison) -> str:
-    """What an artist of this tensor carries: its layer, or the input's own name."""
+    """Name what an artist of this tensor carries as its gid: the layer, or the input itself."""
     return tensor.layer or tensor.name
 
 
 def along_layers(axes: Axes, names: Sequence[str], *, label: str = ALONG) -> None:
-    """Ticks at 0, 1, 2, ... with the names, thinned out where they would not fit."""
+    """Set ticks at 0, 1, 2, ... with the names, thinned out where they would not fit."""
     margin = max(0.7, 0.008 * len(names))
     axes.set_xlim(-margin, len(names) - 1 + margin)
     every = -(-len(names) // MOST_NAMES)
@@ -42,7 +42,7 @@ def along_layers(axes: Axes, names: Sequence[str], *, label: str = ALONG) -> Non
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Without the module that all of them lie in, `backbone/layer1/conv` being `layer1/conv`."""
+    """Leave out the module that all lie in: `backbone/layer1/conv` becomes `layer1/conv`."""
     paths = [name.strip("/").split("/") for name in names if "/" in name.strip("/")]
     shared = 0
     if len(paths) > 1:
@@ -56,7 +56,7 @@ def short_names(names: Sequence[str]) -> list[str]:
 
 
 def room_for(names: Sequence[str]) -> float:
-    """Inches of height that the names need beyond what those of a small network take."""
+    """Give the inches of height that the names need beyond what those of a small network take."""
     longest = max((len(name) for name in short_names(names)), default=0)
     slanted = len(names) <= MOST_SLANTED
     return max(0.0, (longest - 15) * (0.045 if slanted else 0.06))
@@ -68,7 +68,7 @@ def _ordinal(number: int) -> str:
 
 
 def mark_place(axes: Axes, place: float, text: str, *, bottom: float | None = None) -> None:
-    """A word where there is no number, reading upwards from the bottom of the axes or a value."""
+    """Write a word where there is no number, upwards from the axes' bottom or from a value."""
     axes.text(
         place,
         0.02 if bottom is None else bottom,
@@ -83,7 +83,7 @@ def mark_place(axes: Axes, place: float, text: str, *, bottom: float | None = No
 
 
 def row_on_top(axes: Axes, texts: Sequence[str]) -> bool:
-    """A number for each layer in a row of its own above the data; False where it has no room."""
+    """Write a text for each layer in a row above the data; give False where it has no room."""
     if len(texts) > MOST_SLANTED:
         return False
     low, high = axes.get_ylim()
@@ -103,7 +103,7 @@ def row_on_top(axes: Axes, texts: Sequence[str]) -> bool:
 
 
 def left_out(comparison: Comparison) -> str:
-    """A sentence on the activations that have no number, empty if all have."""
+    """Write a sentence on the activations that have no number, empty if all have."""
     counts = [
         (sum(t.role == "activation" for t in group), text)
         for group, text in (
@@ -116,7 +116,7 @@ def left_out(comparison: Comparison) -> str:
 
 
 def about(comparison: Comparison) -> str:
-    """`resnet8-int8.onnx, reference execution, 1,000 images`."""
+    """Name what is shown: `resnet8-int8.onnx, reference execution, 1,000 images`."""
     images = f"{comparison.images:,} image{'' if comparison.images == 1 else 's'}"
     return f"{plain(comparison.model, 60)}, {comparison.execution} execution, {images}"
 

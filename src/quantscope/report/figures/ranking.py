@@ -1,4 +1,4 @@
-"""Which layers the accuracy depends on."""
+"""Draw which layers the accuracy depends on."""
 
 from collections.abc import Sequence
 
@@ -32,10 +32,11 @@ _MODES: dict[RowMode, tuple[str, str, str]] = {
 
 
 def sensitivity_ranking(sensitivity: Sensitivity, *, theme: ThemeName = "light") -> Figure:
-    """Layers from the most to the least sensitive, by the first mode that was measured.
+    """Draw layers from the most to the least sensitive, by the first mode that was measured.
 
-    Left the change of accuracy with its paired interval, right the SQNR of the logits, which ranks
-    because hardly an image changes its class; the line is where the quantized network stands.
+    The left panel has the change of accuracy with its paired interval, the right one the SQNR of
+    the logits, which ranks because hardly an image changes its class; the line is where the
+    quantized network stands.
     """
     modes = [mode for mode in _MODES if any(row.mode == mode for row in sensitivity.rows)]
     if not modes:
@@ -93,6 +94,7 @@ def _left_out(sensitivity: Sensitivity) -> str:
 def _draw_changes(
     axes: Axes, rows: Sequence[SensitivityRow], places: Sequence[float], mode: RowMode
 ) -> None:
+    """Draw changes of accuracy with their intervals, and beside them images gained and lost."""
     label, colour, marker = _MODES[mode]
     deltas = np.array([100 * row.delta for row in rows])
     ends = np.array([[100 * end for end in row.interval_95] for row in rows])

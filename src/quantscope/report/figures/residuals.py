@@ -1,4 +1,4 @@
-"""Where branches meet: the steps of each, and what each costs the sum."""
+"""Draw where branches meet: the steps of each, and what each costs the sum."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -47,10 +47,10 @@ def residual_branches(
     *,
     theme: ThemeName = "light",
 ) -> Figure:
-    """Every Add, Sub and Concat: its branches' steps beside the output's, and the bits that costs.
+    """Draw every Add, Sub and Concat: its branches' steps, the output's, and the bits that costs.
 
-    With a comparison also what share of the output's error came through each branch, and what the
-    join itself adds.
+    A comparison adds what share of the output's error came through each branch, and what the join
+    itself adds.
     """
     if not residuals:
         return nothing_to_show(
@@ -85,6 +85,7 @@ def residual_branches(
 
 
 def _rows(residual: Residual, comparison: Comparison | None) -> Iterator[Row]:
+    """Give a row for each branch, with the error that came through it, then one for the sum."""
     tensor = _compared(residual, comparison)
     sources = tensor.sources if tensor else None
     through = sources.inherited_by_input if sources else {}
@@ -117,7 +118,7 @@ def _compared(residual: Residual, comparison: Comparison | None) -> TensorCompar
 
 
 def _places(rows: Sequence[Row]) -> Iterator[float]:
-    """Downwards, with a gap after each sum."""
+    """Give the heights of the rows, downwards, with a gap after each sum."""
     place = 0.0
     for row in rows:
         yield place
@@ -144,6 +145,7 @@ def _draw_steps(axes: Axes, rows: Sequence[Row], places: Sequence[float]) -> Non
     axes.set_xlim(min(steps) / 1.6, max(steps) * 1.6)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
+    # Powers of ten alone would leave such a short axis almost without ticks.
     if max(steps) < 50 * min(steps):
         axes.xaxis.set_major_locator(LogLocator(10, subs=(1, 2, 5)))
     for row, place in zip(rows, places, strict=True):
@@ -187,6 +189,7 @@ def _draw_shares(axes: Axes, rows: Sequence[Row], places: Sequence[float]) -> No
                 zorder=2,
             )
             bar.set_gid(row.layer)
+            # Shares that cancel others hang to the left of zero.
             right, left = (right + width, left) if width >= 0 else (right, left + width)
         if row.shares:
             _write(axes, right, place, f"{100 * sum(s for _, s in row.shares):.1f}")

@@ -1,4 +1,4 @@
-"""Scales and weights of all layers, along the network."""
+"""Draw the scales and weights of all layers along the network."""
 
 from collections.abc import Iterable, Sequence
 from math import log10
@@ -37,7 +37,7 @@ _WIDTH = 0.3
 def scales_along(
     network: Network, edited: Network | None = None, *, theme: ThemeName = "light"
 ) -> Figure:
-    """The scale of every activation, and of every weight from its least to its largest channel.
+    """Draw every activation's scale, and every weight's from its least to its largest channel.
 
     Scales that are different in `edited`, by the tensor's name, are drawn beside.
     """
@@ -79,13 +79,14 @@ def _of_biases(network: Network) -> str:
 
 
 def _places(network: Network) -> dict[str, int]:
-    """Where each layer stands; the model's inputs come first."""
+    """Give each layer its place on the axis; the model's inputs come first."""
     inputs = [t.name for t in network.tensors if t.role == "activation" and t.producer is None]
     layers = [layer.name for layer in network.layers if layer.is_quantized]
     return {name: place for place, name in enumerate(dict.fromkeys([*inputs, *layers]))}
 
 
 def _owner(tensor: QuantTensor) -> str:
+    """Name the layer that a tensor is drawn at: its maker, or a constant's first reader."""
     if tensor.role == "activation":
         return tensor.producer or tensor.name
     return tensor.consumers[0] if tensor.consumers else tensor.name
@@ -130,13 +131,14 @@ def _decades(axes: Axes, least: float, largest: float) -> None:
     axes.set_ylim(least / 2, largest * 2)
     axes.yaxis.set_major_locator(LogLocator(10, numticks=12))
     axes.yaxis.set_minor_formatter(NullFormatter())
+    # Over many decades the minor ticks would run together.
     if largest > 1e4 * least:
         axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _decade(value)))
 
 
 def _decade(value: float) -> str:
-    """`0.001`, `10⁻⁵`"""
+    """Write a power of ten: `0.001`, `10⁻⁵`."""
     power = round(log10(value))
     if -4 <= power <= 4:
         return f"{value:g}"
@@ -153,7 +155,7 @@ def _same_scale(one: QuantTensor, other: QuantTensor) -> bool:
 
 
 class Span(NamedTuple):
-    """Least, largest, and the middle 90 % of a weight's values."""
+    """The least, the largest, and the middle 90 % of a weight's values."""
 
     low: float
     high: float
@@ -162,7 +164,7 @@ class Span(NamedTuple):
 
 
 def span_of(values: NDArray[np.floating]) -> Span | None:
-    """None for a tensor without values, or with some that are not finite."""
+    """Measure a tensor; None if it has no values, or some that are not finite."""
     if values.size == 0 or not np.isfinite(values).all():
         return None
     return Span(*(float(v) for v in np.quantile(values, (0.0, 1.0, 0.05, 0.95))))
@@ -171,7 +173,7 @@ def span_of(values: NDArray[np.floating]) -> Span | None:
 def weight_ranges(
     network: Network, pairing: Pairing | None = None, *, theme: ThemeName = "light"
 ) -> Figure:
-    """Every layer's weights: all of them (line), the middle 90 % (bar), float beside quantized.
+    """Draw every layer's weights: all (line), the middle 90 % (bar), float beside quantized.
 
     Float values come from the pairing with what is folded into them; without it, or where the float
     file does not hold them, only the quantized ones are drawn.

@@ -1,4 +1,4 @@
-"""Where each tensor's error comes from, as bars along the network."""
+"""Draw where each tensor's error comes from, as bars along the network."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -46,7 +46,7 @@ class Part(NamedTuple):
 def error_sources(
     comparison: Comparison, *, per_input: bool = False, theme: ThemeName = "light"
 ) -> Figure:
-    """Shares of each activation's error by source; those that cancel others hang below zero.
+    """Draw each activation's error by source; shares that cancel others hang below zero.
 
     `per_input` splits what is inherited over the layer's inputs, hatched from the second on. Above
     each bar stands the SQNR, because all bars are the same height whatever the error's size.
@@ -82,7 +82,7 @@ def error_sources(
 
 
 def parts(sources: ErrorSources, *, per_input: bool) -> Iterator[Part]:
-    """From zero outwards; none where a source does not apply."""
+    """Give the blocks from zero outwards, leaving out a source that does not apply."""
     inputs = sources.inherited_by_input
     if per_input and len(inputs) > 1:
         yield from (Part("inherited", name, share) for name, share in inputs.items())
@@ -96,6 +96,7 @@ def parts(sources: ErrorSources, *, per_input: bool) -> Iterator[Part]:
 
 
 def _stack(axes: Axes, place: int, tensor: TensorComparison, stack: Sequence[Part]) -> None:
+    """Stack the blocks of one bar; negative ones go below zero."""
     theme = theme_of(axes)
     above = below = 0.0
     for number, part in enumerate(stack):
@@ -127,7 +128,7 @@ def _limit(axes: Axes, stacks: Sequence[Sequence[Part]]) -> None:
 
 
 def _explain(axes: Axes, stacks: Sequence[Sequence[Part]]) -> None:
-    """A legend of the sources that occur, the first at the left as at the bottom."""
+    """Draw a legend of the sources that occur, the first at the left as at the bottom."""
     theme = theme_of(axes)
     found = {part.source for stack in stacks for part in stack}
     handles = [

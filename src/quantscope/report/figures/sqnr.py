@@ -1,4 +1,4 @@
-"""SQNR along the network: what each quantizer leaves alone, and what has come together so far."""
+"""Draw SQNR along the network: of each quantizer alone, and of all that came together so far."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -44,7 +44,7 @@ def sqnr_along(
     counterparts: Mapping[str, TensorComparison] | None = None,
     theme: ThemeName = "light",
 ) -> Figure:
-    """Of every activation: the network up to there (filled), its quantizer alone (hollow).
+    """Draw every activation's SQNR: the network up to there (filled), its quantizer alone (hollow).
 
     A second comparison is laid over the first, tensors matched by name or by the float tensor that
     they stand for, or as `counterparts` has them by the first one's names; `labels` names the two,
@@ -109,6 +109,7 @@ def _draw(
     *,
     shift: float = 0.0,
 ) -> None:
+    """Draw marks for `values` at the places of `along`, and lines between them."""
     places = {t.name: place + shift for place, t in enumerate(along) if t.name in values}
     whole = {name: values[name].sqnr_db for name in places}
     local = {name: values[name].local_sqnr_db for name in places}
@@ -132,7 +133,7 @@ def _mark(colour: str, face: str, x: Sequence[float] = (), y: Sequence[float] = 
 
 
 def _explain(axes: Axes, names: Sequence[str], *, has_local: bool) -> None:
-    """Which is filled and which is hollow; with two comparisons also whose colour is which."""
+    """Say which is filled and which is hollow, and with two comparisons whose colour is which."""
     if not has_local and not names:
         return
     theme = theme_of(axes)
@@ -146,7 +147,7 @@ def _explain(axes: Axes, names: Sequence[str], *, has_local: bool) -> None:
 
 
 def _steps(along: Sequence[TensorComparison]) -> Iterator[tuple[str, str]]:
-    """From each tensor to those made of it, as far as the comparison knows; else to the next."""
+    """Lead from each tensor to those made of it, as far as is known; else to the next."""
     known = {tensor.name for tensor in along}
     if not any(tensor.sources for tensor in along):
         yield from ((a.name, b.name) for a, b in pairwise(along))

@@ -1,4 +1,4 @@
-"""How every figure looks: one palette that colour-blind people can read, one type scale."""
+"""Decide how every figure looks: one palette that colour-blind people can read, one type scale."""
 
 import io
 import textwrap
@@ -60,13 +60,16 @@ SOURCE_NAMES = {
 """The sources of an error, in the order in which they arise."""
 
 CHANGE = LinearSegmentedColormap.from_list("change", [VERMILLION, "#ffffff", BLUE])
-"""Loss to gain; white is no change."""
+"""The colours from loss to gain; white is no change."""
 
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours that depend on the page behind. `paper` is the page's colour, for what covers ink;
-    `background` what a figure is filled with, "none" where the page shines through."""
+    """The colours that depend on the page behind.
+
+    `paper` is the page's colour, for what covers ink; `background` fills a figure, "none" where the
+    page shines through.
+    """
 
     ink: str
     faint: str
@@ -75,9 +78,9 @@ class Theme:
     background: str
     sources: Mapping[str, str]
     change: Colormap
-    """Loss, none, gain."""
+    """The colours from loss through none to gain."""
     amount: Colormap
-    """Nothing to much."""
+    """The colours from nothing to much."""
 
 
 LIGHT = Theme(
@@ -117,7 +120,7 @@ class ThemedFigure(Figure):
 
 
 def theme_of(artist: Artist) -> Theme:
-    """Of the figure that it is on; the light one for figures that were not made here."""
+    """Find the theme of an artist's figure; the light one for figures that were not made here."""
     figure = artist if isinstance(artist, Figure) else artist.get_figure()
     found = getattr(figure, "theme", LIGHT)
     assert isinstance(found, Theme)
@@ -127,12 +130,13 @@ def theme_of(artist: Artist) -> Theme:
 def new_figure(
     height: float, *, width: float = WIDTH_INCHES, theme: ThemeName = "light"
 ) -> ThemedFigure:
-    """A figure of its own, that no global state knows of; sizes in inches."""
+    """Make a figure that no global state knows of; sizes are in inches."""
     chosen = _THEMES[theme]
     figure = ThemedFigure(
         figsize=(width, height), layout="constrained", facecolor=chosen.background
     )
     figure.theme = chosen
+    # It attaches itself to the figure, which can then be drawn without pyplot.
     FigureCanvasAgg(figure)
     engine = figure.get_layout_engine()
     assert engine is not None
@@ -141,7 +145,10 @@ def new_figure(
 
 
 def dress(axes: Axes, *, title: str, x: str = "", y: str = "", grid: str | None = None) -> Axes:
-    """Title to the left, thin frame, and a grid along the axis that is read ("x", "y" or both)."""
+    """Give axes a title, a thin frame, and a grid along the axis that is read.
+
+    That is "x", "y" or "both"; None is no grid.
+    """
     theme = theme_of(axes)
     axes.set_facecolor(theme.background)
     axes.set_title(title, loc="left", fontsize=TITLE, fontweight="bold", color=theme.ink, pad=10)
@@ -159,7 +166,7 @@ def dress(axes: Axes, *, title: str, x: str = "", y: str = "", grid: str | None 
 
 
 def legend(axes: Axes, *, columns: int, **options: Any) -> Legend:
-    """Above the axes at the right, on the title's line: without a frame, in the figure's ink."""
+    """Place a legend above the axes at the right, on the title's line, without a frame."""
     settings: dict[str, Any] = {
         "loc": "lower right",
         "bbox_to_anchor": (1.0, 1.0),
@@ -178,14 +185,14 @@ def legend(axes: Axes, *, columns: int, **options: Any) -> Legend:
 
 
 def note(figure: Figure, text: str) -> "Text":
-    """Below everything: what the reader must know to read the figure right."""
+    """Write below everything what the reader must know to read the figure right."""
     folded = textwrap.fill(text, round(figure.get_figwidth() * _NOTE_CHARACTERS_AN_INCH))
     faint = theme_of(figure).faint
     return figure.supxlabel(folded, x=0.01, ha="left", fontsize=SMALL, color=faint)
 
 
 def nothing_to_show(title: str, why: str, *, theme: ThemeName = "light") -> Figure:
-    """A figure that says why it is empty."""
+    """Make a figure that says why it is empty."""
     figure = new_figure(1.2, theme=theme)
     axes = dress(figure.add_subplot(), title=title)
     axes.set_axis_off()
@@ -194,40 +201,45 @@ def nothing_to_show(title: str, why: str, *, theme: ThemeName = "light") -> Figu
 
 
 def plain(name: str, most: int = 28) -> str:
-    """A model's name as text of a figure: no mathematics, nothing that the font cannot draw."""
+    """Make a name text of a figure: no mathematics, nothing that the font cannot draw."""
     shown = "".join(
         c if ord(c) in _drawable() else c.encode("unicode_escape").decode() for c in printable(name)
     )
+    # Between two dollar signs matplotlib would read mathematics.
     return elided(shown, most).replace("$", r"\$")
 
 
 @cache
 def _drawable() -> frozenset[int]:
+    """Read the code points that the figures' font has."""
     return frozenset(font_manager.get_font(font_manager.findfont("DejaVu Sans")).get_charmap())
 
 
 def ink_on(value: float, limit: float, theme: Theme = LIGHT) -> str:
-    """Text that can be read on `change` at `value` of +-`limit`."""
+    """Choose ink that can be read on `change` at `value` of +-`limit`."""
     return ink_over(theme.change(0.5 + 0.5 * value / limit))
 
 
 def ink_over(colour: Any) -> str:
-    """Dark or white, whichever has the higher contrast on the colour (WCAG's formula)."""
+    """Choose dark or white, whichever has the higher contrast on the colour (WCAG's formula)."""
     parts = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour))
     luminance = sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), parts, strict=True))
+    # At 0.208 our ink and white have the same contrast.
     return INK if luminance > 0.208 else "#ffffff"
 
 
 def png_bytes(figure: Figure) -> bytes:
-    """The figure as a PNG; the same figure gives the same bytes."""
+    """Write the figure as a PNG; the same figure gives the same bytes."""
     buffer = io.BytesIO()
+    # matplotlib would write its own version into the file.
     figure.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
     return buffer.getvalue()
 
 
 def svg_bytes(figure: Figure) -> bytes:
-    """The figure as an SVG that needs no font; the same figure gives the same bytes."""
+    """Write the figure as an SVG that needs no font; the same figure gives the same bytes."""
     buffer = io.BytesIO()
+    # Without a salt the ids are random, and the date is the present one.
     with mpl.rc_context({"svg.fonttype": "path", "svg.hashsalt": "quantscope"}):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     return buffer.getvalue()

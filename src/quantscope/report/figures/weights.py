@@ -1,4 +1,4 @@
-"""A layer's weights as a picture: every kernel, or averaged over what one does not ask about."""
+"""Draw a layer's weights: every kernel, or averaged over what one does not ask about."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ def weights_heatmap(
     inputs: Sequence[int] | None = None,
     theme: ThemeName = "light",
 ) -> Figure:
-    """The weight `name` of a network; colours are symmetric about zero.
+    """Draw the weight `name` of a network; colours are symmetric about zero.
 
     `view` "kernels" shows every 2-D slice, input channels against output channels; "mean kernels"
     their mean over the input channels, one for each output channel; "channels" the mean over each
@@ -63,7 +63,7 @@ def weights_heatmap(
     layer = network.layer(tensor.consumers[0]) if tensor.consumers else None
     kernels = _kernels(values, layer)
     rows, columns = (
-        _chosen(given, count, kind)
+        _choose_channels(given, count, kind)
         for given, count, kind in zip(
             (outputs, inputs), kernels.shape[:2], (_OUT, _IN), strict=True
         )
@@ -74,16 +74,17 @@ def weights_heatmap(
 
 @dataclass(frozen=True)
 class _Mosaic:
-    """Cells, NaN between tiles; `ticks` along x and y: where, and which channel."""
+    """Cells with NaN between tiles, and the channels at their ticks along x and y."""
 
     cells: Values
     labels: tuple[str, str]
     ticks: tuple[list[tuple[float, int]], list[tuple[float, int]]]
     numbers: list[tuple[float, float, int]]
-    """Left and upper end of a tile that has its channel written into it."""
+    """The left and upper end of each tile that has its channel written into it."""
 
 
 def _values(tensor: QuantTensor, pairing: Pairing | None, show: Shown) -> Values | None:
+    """Give the weights as they are to be shown; None where the float ones are not at hand."""
     params = tensor.params
     integers = tensor.integers()
     if show == "integers":
@@ -104,20 +105,22 @@ def _values(tensor: QuantTensor, pairing: Pairing | None, show: Shown) -> Values
 
 
 def _kernels(values: Values, layer: Layer | None) -> Values:
-    """As [output, input, height, width], whatever the layer."""
+    """Give the weights as [output, input, height, width], whatever the layer."""
     op_type = "" if layer is None else layer.op_type
     is_transposed = op_type == "Gemm" and layer is not None and layer.attributes.get("transB", 0)
     if values.ndim < 2:
         return values.reshape(-1, 1, 1, 1)
     if op_type == "ConvTranspose":
+        # The file has [input, output, ...].
         values = values.swapaxes(0, 1)
     elif op_type in ("Gemm", "MatMul") and not is_transposed:
+        # The file has [..., input, output].
         values = values.reshape(-1, values.shape[-1]).T
     width = values.shape[-1] if values.ndim > 2 else 1
     return values.reshape(*values.shape[:2], -1, width)
 
 
-def _chosen(given: Sequence[int] | None, count: int, kind: str) -> list[int]:
+def _choose_channels(given: Sequence[int] | None, count: int, kind: str) -> list[int]:
     if given is None:
         return list(range(min(count, _MOST_CHANNELS)))
     bad = next((channel for channel in given if not 0 <= channel < count), None)
@@ -131,9 +134,10 @@ def _chosen(given: Sequence[int] | None, count: int, kind: str) -> list[int]:
 
 
 def _mosaic(kernels: Values, outputs: list[int], inputs: list[int], view: View) -> _Mosaic:
+    """Arrange [output, input, height, width] as the view asks."""
     height, width = kernels.shape[2:]
     if view == "mean kernels":
-        return _numbered(kernels.mean(axis=1), outputs)
+        return _number_kernels(kernels.mean(axis=1), outputs)
     if view == "channels":
         kernels = kernels.mean(axis=(2, 3), keepdims=True)
         height = width = 1
@@ -142,13 +146,13 @@ def _mosaic(kernels: Values, outputs: list[int], inputs: list[int], view: View) 
         # The longer side lies across, where there is more room.
         kernels, across, down = kernels.swapaxes(0, 1), (outputs, inputs), (_OUT, _IN)
     gap = 0 if height == width == 1 else 1
-    cells = _tiled(kernels, gap)
+    cells = _tile(kernels, gap)
     ticks = (_places(across[0], width, gap), _places(across[1], height, gap))
     return _Mosaic(cells, down, ticks, [])
 
 
-def _tiled(tiles: Values, gap: int) -> Values:
-    """[rows, columns, height, width] beside and below one another."""
+def _tile(tiles: Values, gap: int) -> Values:
+    """Lay [rows, columns, height, width] out beside and below one another, `gap` cells apart."""
     rows, columns, height, width = tiles.shape
     wide = np.full((rows, height + gap, columns, width + gap), np.nan)
     wide[:, :height, :, :width] = tiles.transpose(0, 2, 1, 3)
@@ -156,13 +160,14 @@ def _tiled(tiles: Values, gap: int) -> Values:
     return flat[: len(flat) - gap, : flat.shape[1] - gap]
 
 
-def _numbered(kernels: Values, outputs: list[int]) -> _Mosaic:
+def _number_kernels(kernels: Values, outputs: list[int]) -> _Mosaic:
+    """Lay kernels out in rows, about 2.5 times as wide as high, numbered if they are few."""
     count, height, width = kernels.shape
     columns = min(count, ceil(sqrt(2.5 * count * height / width)))
     rows = ceil(count / columns)
     filled = np.full((rows * columns, height, width), np.nan)
     filled[:count] = kernels
-    cells = _tiled(filled.reshape(rows, columns, height, width), 1)
+    cells = _tile(filled.reshape(rows, columns, height, width), 1)
     numbers = [
         (n % columns * (width + 1) - 0.5, n // columns * (height + 1) - 0.5, channel)
         for n, channel in enumerate(outputs)
@@ -212,7 +217,7 @@ def _draw(
 
 
 def _limit(tensor: QuantTensor, largest: float, show: Shown) -> float:
-    """Integers have the scale of their type, so that layers can be held against one another."""
+    """Find the end of the colours. Integers have that of their type, so that layers compare."""
     if show == "integers":
         zero_point = tensor.params.zero_point
         return float(

@@ -1,4 +1,4 @@
-"""Networks as drawings: values first, then files.
+"""Draw networks: drawings as values first, then as files.
 
 How it is put together
 - `drawing.py` is the value: nodes, links, colours and a legend, with every text that is shown.

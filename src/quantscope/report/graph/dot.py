@@ -1,4 +1,4 @@
-"""A drawing as Graphviz's dot language. Every name is escaped; keys are the drawing's own."""
+"""Write a drawing in Graphviz's dot language. Every name is escaped; keys are the drawing's own."""
 
 from collections.abc import Iterator
 from html import escape
@@ -31,7 +31,10 @@ def to_dot(drawing: Drawing) -> str:
 
 
 def colour_of(value: float | None, legend: Legend) -> str:
-    """From purple to yellow (viridis), which all kinds of colour vision tell apart."""
+    """Choose from purple to yellow (viridis), which all kinds of colour vision tell apart.
+
+    None is grey; where all values are equal they get the middle colour.
+    """
     if value is None:
         return MISSING
     from matplotlib import colormaps
@@ -69,7 +72,7 @@ def _node(node: Node, legend: Legend | None) -> str:
         frame = fill if node.value is not None else FAINT
     is_dashed = node.kind == "port" or (legend is not None and node.value is None)
     shape = 'style="filled,rounded,dashed", ' if is_dashed else ""
-    hover = _quoted(node.hover or printable(node.name))
+    hover = _quote(node.hover or printable(node.name))
     return (
         f'  {node.key} [id="{node.key}", class="{node.kind}", {shape}fillcolor="{fill}", '
         f'color="{frame}", fontcolor="{ink}", tooltip={hover}, '
@@ -78,6 +81,7 @@ def _node(node: Node, legend: Legend | None) -> str:
 
 
 def _label(node: Node, faint: str, legend: Legend | None) -> str:
+    """Write a node as an HTML-like table: name and corner on top, the other lines below."""
     name = _text(elided(printable(node.name), _LONGEST_NAME) or "(no name)")
     corner = _text(elided(printable(node.corner), 32))
     rows = [
@@ -105,8 +109,8 @@ def _label(node: Node, faint: str, legend: Legend | None) -> str:
 
 
 def _link(link: Link, place: int) -> str:
-    parts = [f'id="link{place}"', f"tooltip={_quoted(link.hover or link.label or ' ')}"]
-    parts.append(f"edgetooltip={_quoted(link.hover or link.label or ' ')}")
+    parts = [f'id="link{place}"', f"tooltip={_quote(link.hover or link.label or ' ')}"]
+    parts.append(f"edgetooltip={_quote(link.hover or link.label or ' ')}")
     if link.label:
         parts.append(
             f'label=<<table border="0" cellpadding="1"><tr><td>{_text(link.label)}'
@@ -114,6 +118,7 @@ def _link(link: Link, place: int) -> str:
         )
     classes = []
     if link.is_shortcut:
+        # Without weight it bends around the main path, which stays straight.
         parts.append(f'color="{SHORTCUT}", penwidth=2.2, fontcolor="{SHORTCUT}", weight=0')
         classes.append("shortcut")
     else:
@@ -165,24 +170,25 @@ def _legend(legend: Legend) -> str:
 
 
 def ink_on(colour: str) -> str:
-    """Black or white, whichever is read better on the colour (WCAG's relative luminance)."""
+    """Choose black or white, whichever is read better on the colour (WCAG's relative luminance)."""
     parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
     red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    # Near 0.18 black and white have the same contrast.
     return INK if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.18 else "#ffffff"
 
 
 def _amount(value: float, legend: Legend) -> str:
-    """`23.41 dB`, `2,359,296`."""
+    """Write a value with its unit: `23.41 dB`, `2,359,296`."""
     text = f"{value:,.0f}" if value == int(value) and abs(value) < 1e12 else number(value)
     return f"{text} {legend.unit}".rstrip()
 
 
 def _text(text: str) -> str:
-    """Markup as entities; backslashes twice: dot puts its own names in for `\\N` and `\\G`."""
+    """Escape markup, and double backslashes: dot puts its own names in for `\\N` and `\\G`."""
     return escape(text, quote=True).replace("\\", "\\\\") or " "
 
 
-def _quoted(text: str) -> str:
-    """A tooltip, in which dot looks for its escapes twice."""
+def _quote(text: str) -> str:
+    """Quote a tooltip, in which dot looks for its escapes twice."""
     lines = [_text(line).replace("\\", "\\\\") for line in text.splitlines()]
     return '"' + "\\n".join(lines) + '"'

@@ -1,4 +1,4 @@
-"""A drawing of a graph as a value: what is drawn, before it has places and pixels."""
+"""Hold a drawing of a graph as a value: what is drawn, before it has places and pixels."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _KINDS = {op_type: kind for kind, names in _OP_TYPES.items() for op_type in name
 
 @dataclass(frozen=True)
 class Node:
-    """`key` is safe in any format; `lines` stand below the name.
+    """A box of the drawing. `key` is safe in any format; `lines` stand below the name.
 
     `value` colours it where the drawing has a legend; None is then drawn grey.
     """
@@ -38,7 +38,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Link:
-    """An edge by the keys of its ends. `is_shortcut`: part of a residual path."""
+    """An edge by the keys of its ends. `is_shortcut`: it is part of a residual path."""
 
     source: str
     target: str
@@ -50,7 +50,10 @@ class Link:
 
 @dataclass(frozen=True)
 class Legend:
-    """What the colours mean; `low` and `high` are equal where there is a single value."""
+    """The meaning of the colours; `low` and `high` are equal where there is a single value.
+
+    `missing` counts the layers without a value.
+    """
 
     metric: str
     unit: str
@@ -61,6 +64,8 @@ class Legend:
 
 @dataclass(frozen=True)
 class Drawing:
+    """A whole graph with every text that is shown; without a legend, nodes are coloured by kind."""
+
     title: str
     subtitle: str
     nodes: tuple[Node, ...]
@@ -69,4 +74,5 @@ class Drawing:
 
 
 def kind_of(op_type: str) -> Kind:
+    """Tell what an operator does, whether it is the float one or its QLinear form."""
     return _KINDS.get(op_type.removeprefix("QLinear"), "other")

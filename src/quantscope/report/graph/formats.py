@@ -1,4 +1,4 @@
-"""Drawings as SVG, PNG, dot and HTML. Graphviz comes with pygraphviz's wheels."""
+"""Write drawings as SVG, PNG, dot and HTML. Graphviz comes with pygraphviz's wheels."""
 
 import os
 import sys
@@ -20,11 +20,11 @@ _XLINK = "http://www.w3.org/1999/xlink"
 _LONGEST_NAME = 500
 _DPI = 144
 _MOST_PIXELS = 30_000
-"""Of a PNG's longer side; Cairo, which draws it, ends at 32,767."""
+"""The most pixels of a PNG's longer side; Cairo, which draws it, ends at 32,767."""
 
 
 def render(drawing: Drawing, suffix: str) -> bytes:
-    """The file's content for one of `SUFFIXES`."""
+    """Make the file's content for one of `SUFFIXES`."""
     if suffix == ".dot":
         return to_dot(drawing).encode()
     if suffix == ".svg":
@@ -37,9 +37,9 @@ def render(drawing: Drawing, suffix: str) -> bytes:
 
 
 def to_svg(drawing: Drawing) -> bytes:
-    """Laid out, with each node's and edge's full text as its title."""
-    svg = _draw(_laid_out(drawing), "svg")
-    return _with_titles(svg, drawing)
+    """Lay the drawing out, with each node's and edge's full text as its title."""
+    svg = _draw(_lay_out(drawing), "svg")
+    return _add_titles(svg, drawing)
 
 
 def _unknown(suffix: str) -> str:
@@ -48,14 +48,15 @@ def _unknown(suffix: str) -> str:
 
 
 def _png(drawing: Drawing) -> bytes:
-    graph = _laid_out(drawing)
+    graph = _lay_out(drawing)
     box = [float(part) for part in graph.graph_attr["bb"].split(",")]
+    # Graphviz gives its box in points, 72 an inch, without the margins.
     longest_inches = max(box[2] - box[0], box[3] - box[1]) / 72 + 1
     graph.graph_attr["dpi"] = f"{min(_DPI, _MOST_PIXELS / longest_inches):.0f}"
     return _draw(graph, "png")
 
 
-def _laid_out(drawing: Drawing) -> Any:
+def _lay_out(drawing: Drawing) -> Any:
     try:
         import pygraphviz
     except ImportError:
@@ -79,9 +80,10 @@ def _draw(graph: Any, kind: str) -> bytes:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Graphviz and Fontconfig write to stderr by themselves what a person can do nothing about."""
+    """Silence what Graphviz and Fontconfig write to stderr, which a person can do nothing about."""
     sys.stderr.flush()
     try:
+        # They write to the file descriptor, past Python's `sys.stderr`.
         kept = os.dup(2)
     except OSError:  # there is no stderr
         yield
@@ -95,7 +97,9 @@ def _quiet() -> Iterator[None]:
         os.close(kept)
 
 
-def _with_titles(svg: bytes, drawing: Drawing) -> bytes:
+def _add_titles(svg: bytes, drawing: Drawing) -> bytes:
+    """Put full texts into the SVG as titles, and names for the page's search."""
+    # Unregistered, every name would get a prefix, and a page would not take it for SVG.
     ElementTree.register_namespace("", _SVG)
     ElementTree.register_namespace("xlink", _XLINK)
     root = ElementTree.fromstring(svg)
@@ -110,5 +114,6 @@ def _with_titles(svg: bytes, drawing: Drawing) -> bytes:
         if key in names:
             group.set("data-name", names[key])
         for link in group.iter(f"{{{_SVG}}}a"):
+            # The title says the same.
             link.attrib.pop(f"{{{_XLINK}}}title", None)
     return bytes(ElementTree.tostring(root, encoding="utf-8", xml_declaration=True))

@@ -1,4 +1,4 @@
-"""A drawing as one page that needs nothing else: pan, zoom, search, light and dark."""
+"""Write a drawing as one page that needs nothing else: pan, zoom, search, light and dark."""
 
 from quantscope.report.graph.drawing import Drawing
 from quantscope.report.page import page

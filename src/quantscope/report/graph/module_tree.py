@@ -1,4 +1,4 @@
-"""A network as a tree of modules."""
+"""Show a network as a tree of its modules."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Branch:
 
 
 def module_tree(network: Network) -> Branch:
-    """Layers by module path, split at `.` and `/`, in the order in which they first run."""
+    """Sort layers by module path, split at `.` and `/`, in the order in which they first run."""
     items = [(_path(layer.name), layer) for layer in network.layers]
     return Branch(
         printable(network.path.name),
@@ -40,6 +40,7 @@ def _path(name: str) -> tuple[str, ...]:
 
 
 def _branches(items: _Items, depth: int, batch: Dim, *, in_quantized: bool) -> Iterator[Branch]:
+    """Group layers by the part of their path at `depth`, and their modules below them."""
     groups: dict[str, _Items] = {}
     for path, layer in items:
         groups.setdefault(path[depth], []).append((path, layer))
@@ -47,6 +48,7 @@ def _branches(items: _Items, depth: int, batch: Dim, *, in_quantized: bool) -> I
         own = [layer for path, layer in members if len(path) == depth + 1]
         inner = [(path, layer) for path, layer in members if len(path) > depth + 1]
         children = tuple(_branches(inner, depth + 1, batch, in_quantized=in_quantized))
+        # Several layers may have one path; the modules inside hang below the first of them.
         for layer in own:
             text = _layer_text(layer, batch, in_quantized=in_quantized)
             yield Branch(printable(label), text, children)

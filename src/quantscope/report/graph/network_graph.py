@@ -1,4 +1,4 @@
-"""A network as a drawing: layers as nodes, quantizers folded into the edges between them."""
+"""Draw a network: layers as nodes, quantizers folded into the edges between them."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,8 +23,9 @@ _MOST_HOVER = 2000
 
 
 def draw_network(network: Network, *, overlay: Overlay | None = None) -> Drawing:
-    """The network as a person thinks of it; `overlay` colours the layers."""
+    """Draw the network as a person thinks of it; `overlay` colours the layers."""
     batch = batch_of(network)
+    # Keys are numbered, because a name may hold anything.
     keys = {layer.name: f"layer{index}" for index, layer in enumerate(network.layers)}
     inputs = {operand.name: f"input{index}" for index, operand in enumerate(network.inputs)}
     nodes = [_port(inputs[operand.name], operand) for operand in network.inputs]
@@ -40,11 +41,14 @@ def draw_network(network: Network, *, overlay: Overlay | None = None) -> Drawing
         nodes=tuple(nodes),
         links=tuple(links),
     )
-    return drawing if overlay is None else _coloured(drawing, overlay, keys)
+    return drawing if overlay is None else _colour(drawing, overlay, keys)
 
 
 def draw_nodes(graph: RawGraph) -> Drawing:
-    """Every node as the file has it; stored constants are named in the nodes that read them."""
+    """Draw every node as the file has it.
+
+    Stored constants are named in the nodes that read them.
+    """
     keys = [f"node{index}" for index in range(len(graph.nodes))]
     makers = {
         name: key
@@ -78,16 +82,17 @@ def draw_nodes(graph: RawGraph) -> Drawing:
 
 
 def shortcuts(edges: Sequence[Edge], layers: Sequence[Layer]) -> frozenset[int]:
-    """Which edges are residual paths: what passes other layers by on its way to a join.
+    """Find the edges that are residual paths: what passes other layers by on its way to a join.
 
-    An edge is one if its ends lie more than one layer apart on the longest way, and so are the
-    edges before it, back to where the path left the main one.
+    The places of the edges are given. An edge is one if its ends lie more than one layer apart on
+    the longest way, and so are the edges before it, back to where the path left the main one.
     """
     into: dict[str, list[int]] = {}
     readers = Counter(edge.source for edge in edges)
     for place, edge in enumerate(edges):
         into.setdefault(edge.target, []).append(place)
     depth: dict[str | None, int] = {None: 0}
+    # Layers come in the order in which they run, so every source has its depth already.
     for layer in layers:
         before = [depth.get(edges[place].source, 0) for place in into.get(layer.name, [])]
         depth[layer.name] = 1 + max(before, default=0)
@@ -118,7 +123,10 @@ def _links(network: Network, keys: Mapping[str, str], inputs: Mapping[str, str])
 
 
 def _input_name(network: Network, operand: Operand) -> str:
-    """Behind a quantizer the operand is named after its output; its tensor after the input."""
+    """Find the model's input that an operand comes from.
+
+    Behind a quantizer the operand is named after its output; its tensor after the input.
+    """
     if operand.quant is None:
         return operand.name
     for candidate in network.inputs:
@@ -205,7 +213,8 @@ def _raw_node(graph: RawGraph, node: RawNode, key: str) -> Node:
     )
 
 
-def _coloured(drawing: Drawing, overlay: Overlay, keys: Mapping[str, str]) -> Drawing:
+def _colour(drawing: Drawing, overlay: Overlay, keys: Mapping[str, str]) -> Drawing:
+    """Give each layer the overlay's value, and the drawing a legend."""
     by_key = {keys[name]: value for name, value in overlay.values.items() if name in keys}
     known = [value for value in by_key.values() if value is not None]
     return replace(

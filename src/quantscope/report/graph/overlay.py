@@ -1,4 +1,4 @@
-"""Numbers of a result, layer by layer: what a drawing is coloured by."""
+"""Find the numbers of a result, layer by layer, by which a drawing is coloured."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,15 +37,17 @@ class Overlay:
 
 
 def read_overlay(path: Path, network: Network, metric: str | None) -> Overlay:
-    """The column `metric` of the lists in a JSON file whose rows name layers or tensors."""
+    """Read the column `metric` of the lists in a JSON file whose rows name layers or tensors."""
     content = read_json(path, "the result of a command's --json")
     return make_overlay(content, network, metric, source=path.name)
 
 
 def make_overlay(content: Any, network: Network, metric: str | None, *, source: str) -> Overlay:
-    """Rows have a `layer`, or a `name` of a layer or of one of its tensors.
+    """Find the column `metric` in the JSON content of a result.
 
-    Of several rows for a layer the one of its output counts, else the first.
+    Rows have a `layer`, or a `name` of a layer or of one of its tensors. With several rows for a
+    layer the one of its output counts, else the first. Without `metric` there must be a single
+    column.
     """
     tables = list(_tables(content, _DEEPEST))
     if not tables:
@@ -72,6 +74,7 @@ def make_overlay(content: Any, network: Network, metric: str | None, *, source: 
 
 
 def _tables(content: Any, deepest: int) -> Iterator[Sequence[_Row]]:
+    """Find the lists whose rows name something, at most `deepest` levels down."""
     if isinstance(content, list):
         rows = [row for row in content if isinstance(row, dict) and _names(row)]
         if rows:
@@ -92,7 +95,10 @@ def _columns(table: Sequence[_Row]) -> dict[str, None]:
 
 
 def _numbers(row: _Row, prefix: str = "", deepest: int = 3) -> Iterator[tuple[str, float | None]]:
-    """Numbers by column, those of nested objects as `params.scale`; NaN and infinity are None."""
+    """Give numbers by column, those of nested objects as `params.scale`.
+
+    NaN and infinity are None.
+    """
     for name, value in row.items():
         if value is None:
             yield prefix + name, None
@@ -105,14 +111,17 @@ def _numbers(row: _Row, prefix: str = "", deepest: int = 3) -> Iterator[tuple[st
 def _finite(value: float) -> float | None:
     try:
         number = float(value)
+    # JSON has integers of any size.
     except OverflowError:
         return None
     return number if isfinite(number) else None
 
 
 def _values(table: Sequence[_Row], network: Network, metric: str) -> dict[str, float | None]:
+    """Choose a value for each layer: that of its output's row, else the first."""
     layers = {layer.name for layer in network.layers}
     outputs = {o.quant.name for layer in network.layers for o in layer.outputs if o.quant}
+    # A row may name a tensor: an activation counts for its maker, a constant for its first reader.
     owners = {
         tensor.name: tensor.producer or tensor.consumers[0]
         for tensor in network.tensors

@@ -1,4 +1,4 @@
-"""A study as text, as figures and as a report in its folder.
+"""Show a study as text, as figures and as a report in its folder.
 
 How it is put together
 - `text.py` is what the command prints when a study ends.

@@ -1,4 +1,4 @@
-"""A study's figures: pure functions of its result. None where a study has nothing to show."""
+"""Draw a study's figures: pure functions of its result, None where there is nothing to show."""
 
 import json
 import textwrap
@@ -47,7 +47,7 @@ def accuracy_figure(
     names: Mapping[str, str] = EXECUTION_NAMES,
     theme: ThemeName = "light",
 ) -> Figure | None:
-    """What each configuration costs against float, in each execution, with paired intervals."""
+    """Draw what each configuration costs against float, by execution, with paired intervals."""
     rows = sorted(result.measured, key=lambda row: _change(row).delta)
     if not rows:
         return None
@@ -110,7 +110,7 @@ def calibration_figure(
     names: Mapping[str, str] = EXECUTION_NAMES,
     theme: ThemeName = "light",
 ) -> Figure | None:
-    """How the number of calibration images matters where all else is the same."""
+    """Draw how the number of calibration images matters where all else is the same."""
     curves = calibration_curves(result.measured)
     if not curves:
         return None
@@ -159,7 +159,7 @@ def calibration_figure(
 
 
 def calibration_curves(rows: Iterable[StudyRow]) -> dict[str, list[StudyRow]]:
-    """Rows that differ only in the number of calibration images, by what they have in common."""
+    """Group rows that differ only in the number of calibration images, by what they share."""
     groups: dict[str, list[StudyRow]] = {}
     for row in rows:
         rest = {k: v for k, v in row.config.items() if k != "calibration_images"}
@@ -168,13 +168,14 @@ def calibration_curves(rows: Iterable[StudyRow]) -> dict[str, list[StudyRow]]:
     for group in groups.values():
         if len(group) > 1:
             ordered = sorted(group, key=lambda row: int(row.config["calibration_images"]))
+            # The label of a curve is that of its rows without the number of images.
             size = f" {ordered[0].config['calibration_images']} ·"
             curves[ordered[0].label.replace(size, " ·", 1)] = ordered
     return curves
 
 
 def class_change_figure(result: StudyResult) -> Figure | None:
-    """Which classes pay: the change of each class's accuracy by configuration."""
+    """Draw which classes pay: the change of each class's accuracy by configuration."""
     rows = sorted(result.measured, key=lambda row: -_change(row).delta)
     if not rows:
         return None
@@ -182,6 +183,7 @@ def class_change_figure(result: StudyResult) -> Figure | None:
     values = np.array(
         [[np.nan if c is None else 100 * c for c in _change(row).class_changes] for row in rows]
     )
+    # At least a point, or the colours of small changes would be as strong as those of large ones.
     limit = max(float(np.nanmax(np.abs(values), initial=0.0)), 1.0)
     figure = new_figure(1.8 + 0.27 * len(rows))
     axes = dress(figure.add_subplot(), title="Change by class, reference execution")
@@ -208,7 +210,7 @@ def _one_image(total: int) -> str:
 
 
 def confusion_figure(result: StudyResult) -> Figure | None:
-    """Where images went: confusion minus the float model's, for the worst and the best."""
+    """Draw where images went: confusion minus the float model's, for the worst and the best."""
     found = sorted(
         (
             (measured.change.delta, row.label, execution, measured)
@@ -220,8 +222,10 @@ def confusion_figure(result: StudyResult) -> Figure | None:
     )
     if not found:
         return None
+    # A single configuration is shown once.
     chosen = [("Worst", found[0]), ("Best", found[-1])][: len(found)]
     changes = [np.array(_change_of(entry[3]).confusion_change, float) for _, entry in chosen]
+    # At least one image, for a study in which nothing changed.
     limit = max(float(max(np.abs(change).max() for change in changes)), 1.0)
     figure = new_figure(5.3)
     image: Any = None
@@ -251,7 +255,7 @@ def confusion_figure(result: StudyResult) -> Figure | None:
 
 
 def size_figure(result: StudyResult) -> Figure | None:
-    """Model size against accuracy, with the float models."""
+    """Draw model size against accuracy, with the float models."""
     if not result.measured:
         return None
     figure = new_figure(4.6)
@@ -305,7 +309,7 @@ def size_figure(result: StudyResult) -> Figure | None:
 
 
 def study_figures(result: StudyResult) -> dict[str, Figure]:
-    """Every figure that the study has something for, by the name of its file."""
+    """Draw every figure that the study has something for, by the name of its file."""
     made = {
         "accuracy": accuracy_figure(result),
         "calibration": calibration_figure(result),
@@ -317,7 +321,7 @@ def study_figures(result: StudyResult) -> dict[str, Figure]:
 
 
 def _write_values(axes: Axes, values: Any, limit: float, form: str, *, colours: Any = None) -> None:
-    """Each cell's value; what would read 0 is left out where cells have colours of their own."""
+    """Write each cell's value; a 0 is left out where cells have colours of their own."""
     for (row, column), value in np.ndenumerate(values):
         text = "" if np.isnan(value) else signed(value, form)
         if not text or (colours is not None and text == "0"):

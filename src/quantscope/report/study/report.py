@@ -1,4 +1,4 @@
-"""A study's report: one HTML file that needs nothing else, and Markdown with its figures."""
+"""Write a study's report: one HTML file that needs nothing else, and Markdown with its figures."""
 
 import base64
 from collections.abc import Iterable
@@ -42,7 +42,7 @@ LEGEND = (
 
 
 def write_report(result: StudyResult, folder: Path) -> Path:
-    """Write `report.html`, `report.md` and `figures/*.png`; returns the HTML file's path."""
+    """Write `report.html`, `report.md` and `figures/*.png`; give the HTML file's path."""
     pictures = {name: png_bytes(figure) for name, figure in study_figures(result).items()}
     try:
         (folder / "figures").mkdir(exist_ok=True)
@@ -56,7 +56,7 @@ def write_report(result: StudyResult, folder: Path) -> Path:
 
 
 def summary_lines(result: StudyResult) -> list[str]:
-    """What a reader wants first, one sentence each."""
+    """Say what a reader wants first, one sentence each."""
     lines = []
     for name, row in result.baselines.items():
         if found := row.reference:
@@ -105,13 +105,13 @@ def _points(fraction: float) -> str:
 
 
 def configuration_table(result: StudyResult) -> Table:
-    """A row for each configuration that was measured."""
+    """Make a table with a row for each configuration that was measured."""
     columns = (Column(heading, right=place > 0) for place, heading in enumerate(COLUMNS))
     return Table("Configurations", tuple(columns), tuple(map(table_cells, result.measured)))
 
 
 def table_cells(row: StudyRow) -> tuple[str, ...]:
-    """One text for each of `COLUMNS`."""
+    """Give one text for each of `COLUMNS`."""
     reference, runtime, gap = row.reference, row.runtime, row.kernel_gap
     assert reference is not None and reference.change is not None
     change = reference.change
@@ -132,7 +132,7 @@ def table_cells(row: StudyRow) -> tuple[str, ...]:
 
 
 def provenance_lines(result: StudyResult) -> list[tuple[str, str]]:
-    """Names and values. A study that was continued elsewhere has several of some."""
+    """Give names and values. A study that was continued elsewhere has several of some."""
     titles = {
         "float_model": "Float model",
         "data": "Images",
@@ -163,7 +163,7 @@ def _title(result: StudyResult) -> str:
 
 
 def report_markdown(result: StudyResult, figures: Iterable[str]) -> str:
-    """The report as Markdown; figures are linked at `figures/NAME.png`."""
+    """Write the report as Markdown; figures are linked at `figures/NAME.png`."""
     lines = [f"# {_plain(_title(result))}", "", f"Made from {_plain(result.name)}.", ""]
     lines += [f"- {_plain(line)}" for line in summary_lines(result)]
     for name in figures:
@@ -187,14 +187,15 @@ def report_markdown(result: StudyResult, figures: Iterable[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text that Markdown does not take for anything else."""
+    """Escape what Markdown would take for anything but text."""
+    # The backslash goes first, or it would escape the others' escapes.
     for mark in "\\`*_|<>[]#":
         text = text.replace(mark, f"\\{mark}")
     return " ".join(text.split())
 
 
 def report_html(result: StudyResult, pictures: dict[str, bytes]) -> str:
-    """One file: styles and PNG figures inside, nothing fetched, no scripts."""
+    """Write the report as one file: styles and PNG figures inside, nothing fetched, no scripts."""
     parts = [f"<h1>{text_html(_title(result))}</h1>"]
     parts.append(f'<p class="faint">Made from {text_html(result.name)}.</p>')
     parts.append(list_html(summary_lines(result)))

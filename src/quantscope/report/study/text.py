@@ -1,4 +1,4 @@
-"""A study as a terminal shows it: the float models, a table, and what went wrong."""
+"""Show a study as a terminal does: the float models, a table, and what went wrong."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ _NUMBERS = ("reference", "delta", "runtime", "kernel gap", "worst class", "kB", 
 
 
 def study_view(result: StudyResult) -> Iterator[Line | Table]:
-    """The report has more; this is what a person wants to know when the study ends."""
+    """Show what a person wants to know when the study ends; the report has more."""
     for name, baseline in result.baselines.items():
         if (found := baseline.reference) is not None:
             yield Line(
@@ -26,7 +26,7 @@ def study_view(result: StudyResult) -> Iterator[Line | Table]:
 
 
 def study_table(result: StudyResult) -> Table:
-    """A row for each configuration that was measured."""
+    """Make a table with a row for each configuration that was measured."""
     numbers = (Column(heading, right=True) for heading in _NUMBERS)
     return Table("", (Column("configuration"), *numbers), tuple(map(_cells, result.measured)))
 
