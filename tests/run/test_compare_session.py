@@ -164,17 +164,17 @@ def test_a_twentieth_more_of_any_number_is_told_from_the_plain_one(row: str) -> 
     plain = ComparisonSession(graph, model="the model").run({graph.input: ROWS[:8]})
     seen = 0
     for probe in graph.probes:
-        if row not in probe.rows:
+        if row not in probe.sum_names:
             continue
-        by_row = probe.by_row(plain[probe.output].copy())
+        by_row = probe.by_sum(plain[probe.output].copy())
         unit = UNITS[row]
         whole = (
-            by_row[:, probe.rows.index(unit)] if unit else plain[probe.size_output] / by_row.size
+            by_row[:, probe.sum_names.index(unit)] if unit else plain[probe.size_output] / by_row.size
         )
         assert _same_sums(probe, plain, plain)
         if not np.any(whole):
             continue
-        by_row[:, probe.rows.index(row)] += 0.05 * whole
+        by_row[:, probe.sum_names.index(row)] += 0.05 * whole
         assert not _same_sums(probe, plain, {**plain, probe.output: by_row})
         seen += 1
     assert seen

@@ -1,4 +1,4 @@
-"""A PTQ study from beginning to end: baselines first, then every configuration against them."""
+"""Run a PTQ study: baselines first, then every configuration against them."""
 
 import hashlib
 from collections.abc import Mapping
@@ -95,7 +95,7 @@ def run_ptq_study(
 def float_models(
     model: str | Path, torch_model: str | Path | None, *, travelling: bool
 ) -> tuple[dict[Framework, ModelFile], str]:
-    """The float models, and why there is none for torch if there is none."""
+    """Find the float models, and the reason if there is none for torch, else ""."""
     path = find_model(model)
     if path.suffix == ".safetensors":
         raise BadModelError(
@@ -143,7 +143,7 @@ def _model_file(path: Path, *, travelling: bool) -> ModelFile:
 
 
 def _resnet8_weights(path: Path) -> Weights | None:
-    """The weights in an ONNX file that is just what `build_onnx` makes of them."""
+    """Give the weights in an ONNX file that is just what `build_onnx` makes of them, else None."""
     proto = load_onnx(path).load_proto()
     weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in proto.graph.initializer}
     try:
@@ -201,7 +201,7 @@ def _job(config: Mapping[str, Any], label: str, setting: PtqSetting, framework: 
 def _jobs(
     plan: Plan, setting: PtqSetting, impossible: Mapping[str, str]
 ) -> tuple[list[Job], dict[str, Row]]:
-    """What can run, and rows for what cannot: they are not kept, for another day they may."""
+    """Give jobs for what can run, and rows, which are not kept, for what cannot run today."""
     jobs: list[Job] = []
     refused: dict[str, Row] = {}
     for config in plan.configs:
@@ -225,7 +225,7 @@ def predictions_of(baseline: Row) -> dict[str, tuple[int, ...]]:
 def _result(
     plan: Plan, folder: StudyFolder, chosen: Mapping[str, Row], baselines: Mapping[Framework, Row]
 ) -> StudyResult:
-    """This plan's rows in its order, then those that the folder has from others."""
+    """List this plan's rows in its order, then those that the folder has from others."""
     order = {config.label(): number for number, config in enumerate(plan.configs)}
     others = [
         row

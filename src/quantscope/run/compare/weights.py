@@ -1,4 +1,4 @@
-"""Weights and biases: what rounding them to integers did."""
+"""Compare stored weights and biases with the float ones: what rounding them did."""
 
 from math import sqrt
 from typing import Any
@@ -25,7 +25,10 @@ Values = NDArray[np.float64]
 def compare_constants(
     pairing: Pairing, constants: tuple[Constants, Constants]
 ) -> tuple[dict[str, TensorComparison], list[Uncompared]]:
-    """By name; and those of which no float values are at hand. Those of the float network first."""
+    """Compare every weight and bias; give them by name, and those without float values at hand.
+
+    `constants` are the float network's, then the quantized one's.
+    """
     float_network, quantized = (each.network for each in constants)
     found: dict[str, TensorComparison] = {}
     missing: list[Uncompared] = []
@@ -55,23 +58,25 @@ def _compare(
     f = _read(constants[0], theirs)
     if q is None or f is None:
         return "its values are not stored in the file"
+    # One of the two files may store a Gemm's weight transposed.
     if _is_transposed(layer) != _is_transposed(float_layer) and f.ndim == 2:
         f = f.T
     if f.shape != q.shape:
+        # A bias may have axes of length 1 more in one file; a weight may not.
         if f.size != q.size or pair.role == "weight":
             return f"its shape is {list(q.shape)}, the float one's {list(f.shape)}"
         f = f.reshape(q.shape)
-    return compared(pair, tensor, f, q, channel_axis(layer, q.ndim))
+    return compare_arrays(pair, tensor, f, q, channel_axis(layer, q.ndim))
 
 
 def _compare_folded(pair: TensorPair, tensor: QuantTensor, layer: Layer) -> TensorComparison | str:
-    """With what the float network does after the layer, and the quantized one in its constants."""
+    """Compare a constant with float values into which the layers after it were folded."""
     values = pair.float_values()
     if values is None or not tensor.has_data or values.shape != tensor.integers().shape:
         folded = ", ".join(pair.through)
         return f"{folded} was folded into it: the float model does not hold what it was made from"
     f, q = (np.asarray(v, np.float64) for v in (values, tensor.values()))
-    return compared(pair, tensor, f, q, channel_axis(layer, q.ndim))
+    return compare_arrays(pair, tensor, f, q, channel_axis(layer, q.ndim))
 
 
 def _read(constants: Constants, operand: Operand | None) -> Values | None:
@@ -84,15 +89,16 @@ def _is_transposed(layer: Layer) -> bool:
 
 
 def channel_axis(layer: Layer, rank: int) -> int:
-    """Of output channels, as the layer reads the constant."""
+    """Give the axis of output channels, as the layer reads the constant."""
     if rank < 2 or layer.op_type == "Conv" or _is_transposed(layer):
         return 0
     return 1 if layer.op_type == "ConvTranspose" else rank - 1
 
 
-def compared(
+def compare_arrays(
     pair: TensorPair, tensor: QuantTensor, f: Values, q: Values, axis: int
 ) -> TensorComparison:
+    """Compare two arrays of one shape; `axis` is that of the output channels."""
     error = q - f
     exact = not error.any()
     params: QuantParams = tensor.params
@@ -134,7 +140,7 @@ def compared(
 def _grid(
     params: QuantParams, tensor: QuantTensor, shape: tuple[int, ...]
 ) -> tuple[Values | None, Values | None, Values | None]:
-    """Step and ends, to broadcast; None where the layer reads the constant in another layout."""
+    """Give step and ends, to broadcast; None where the layer reads another layout."""
     if not params.is_per_tensor and tensor.shape != shape:
         return None, None, None
     low, high = params.representable_range
@@ -151,7 +157,7 @@ def _beyond(above: Values | None, below: Values | None, step: Values | None) -> 
 
 
 def _used(f: Values, low: Values | None, high: Values | None) -> float | None:
-    """Per-tensor only: with a range for each channel there is no one share."""
+    """Give the share of the range that is used; None with a range for each channel."""
     if low is None or high is None or low.ndim:
         return None
     used = np.clip([f.min(), f.max()], low, high)
@@ -167,9 +173,9 @@ def _channels(
 ) -> tuple[ChannelComparison, ...]:
     if f.ndim == 0:
         return ()
-    floats, quants = (_rows(v, axis) for v in (f, q))
+    floats, quants = (_by_channel(v, axis) for v in (f, q))
     step, low, high = (
-        None if v is None else _rows(np.broadcast_to(v, f.shape), axis) for v in grid
+        None if v is None else _by_channel(np.broadcast_to(v, f.shape), axis) for v in grid
     )
     error = quants - floats
     signal, energy, other = (_squares(v) for v in (floats, error, quants))
@@ -191,9 +197,9 @@ def _channels(
         ),
         "cosine": _or_none(cosine, signal * other > 0),
     }
-    for name, rows in (("float", floats), ("quantized", quants)):
-        columns[f"{name}_min"], columns[f"{name}_max"] = rows.min(axis=1), rows.max(axis=1)
-        columns[f"{name}_mean"], columns[f"{name}_std"] = rows.mean(axis=1), rows.std(axis=1)
+    for name, v in (("float", floats), ("quantized", quants)):
+        columns[f"{name}_min"], columns[f"{name}_max"] = v.min(axis=1), v.max(axis=1)
+        columns[f"{name}_mean"], columns[f"{name}_std"] = v.mean(axis=1), v.std(axis=1)
     # Lists: an element of an array takes longer to get at than to compute with.
     listed = [_listed(values, len(floats)) for values in columns.values()]
     return tuple(
@@ -202,12 +208,12 @@ def _channels(
     )
 
 
-def _squares(rows: Values) -> Values:
-    return np.asarray((rows * rows).sum(axis=1))
+def _squares(by_channel: Values) -> Values:
+    return np.asarray((by_channel * by_channel).sum(axis=1))
 
 
 def _used_shares(f: Values, low: Values | None, high: Values | None) -> list[float | None] | None:
-    """Of each channel; None for one that has several ranges."""
+    """Give the share of the range that each channel uses; None for one with several ranges."""
     if low is None or high is None:
         return None
     ends = low[:, 0], high[:, 0]
@@ -231,5 +237,6 @@ def _cosine(f: Values, q: Values) -> float | None:
     return float((f * q).sum() / sqrt(size)) if size > 0 else None
 
 
-def _rows(values: Values, axis: int) -> Values:
+def _by_channel(values: Values, axis: int) -> Values:
+    """Lay values out as [channels, the rest]."""
     return np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)

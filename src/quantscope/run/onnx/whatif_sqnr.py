@@ -1,4 +1,4 @@
-"""SQNR of every activation before and after edits, running only what they can reach.
+"""Find the SQNR of every activation before and after edits, running only what they can reach.
 
 The graph is `compare`'s: both networks, and beside each paired activation its signal and its error,
 reduced. Of the quantized half, what the edits leave alone is kept already; of the float half, the
@@ -29,8 +29,8 @@ from quantscope.run.onnx.suffix.graph import Digest, ValueGraph, chain_of, front
 from quantscope.run.onnx.suffix.kept import FLOAT_BYTES_AN_IMAGE
 from quantscope.run.onnx.suffix.opening import executed_graph
 from quantscope.run.onnx.suffix.part import Array, PartBatch, PartRunner
-from quantscope.run.onnx.visible import Visible, carried_over, visible
-from quantscope.run.onnx.whatif_off import with_switched_off
+from quantscope.run.onnx.visible import Visible, carry_over, find_visible
+from quantscope.run.onnx.whatif_off import add_switched_off
 from quantscope.run.whatif.downstream import FLOAT_BITS, NOT_QUANTIZED, DownstreamSqnr
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Measured:
-    """Rows by tensor; `digests` say what each was computed from."""
+    """The comparison of each tensor by name; `digests` say what each was computed from."""
 
-    rows: Mapping[str, TensorComparison]
+    tensors: Mapping[str, TensorComparison]
     digests: Mapping[str, Digest]
     unseen: Mapping[str, str]
     not_finite: Mapping[str, str]
@@ -49,7 +49,10 @@ class _Measured:
 
 
 class SqnrReader:
-    """For one set of images. `graph_of` gives what is executed for edits. One thread at a time."""
+    """Reads SQNRs on one set of images, for one thread at a time.
+
+    `graph_of` gives what is executed for edits.
+    """
 
     def __init__(
         self,
@@ -65,7 +68,7 @@ class SqnrReader:
     def read(
         self, applied: Applied, base: Evaluation, edited: Evaluation, progress: Progress
     ) -> DownstreamSqnr:
-        """`base` and `edited` are the two models' evaluations on these images."""
+        """Compare both models with the float one, given their evaluations on these images."""
         if self._before is None:
             self._before = self._measure(None, None, progress)
         before = after = self._before
@@ -74,7 +77,7 @@ class SqnrReader:
         downstream = tuple(
             name
             for name, digest in after.digests.items()
-            if before.digests.get(name) != digest and name in after.rows
+            if before.digests.get(name) != digest and name in after.tensors
         )
         return DownstreamSqnr(
             **self._facts(after, edited, before.float_scores),
@@ -103,7 +106,7 @@ class SqnrReader:
     def _measure(
         self, applied: Applied | None, known: _Measured | None, progress: Progress
     ) -> _Measured:
-        """Of the unedited model without `applied`; what is as in `known` is taken from there."""
+        """Measure a model, the unedited one without `applied`; take what is as in `known` there."""
         proto = self._editor.base if applied is None else applied.proto
         seen = self._visible(applied) if self._runnable.execution == "runtime" else None
         names = self._integer_names
@@ -117,12 +120,13 @@ class SqnrReader:
         )
         off: frozenset[str] = frozenset()
         if seen is None:
-            compared, off = with_switched_off(
+            compared, off = add_switched_off(
                 compared, self._editor.base, proto, self._editor.network, self._pairing
             )
         graph = value_graph(compared.model)
         digests = {probe.pair.name: graph.digests[probe.output] for probe in compared.probes}
         if seen is not None:
+            # Integers are fed then, and the comparison's graph does not know what made them.
             digests = {name: own + seen.digest(names[name]) for name, own in digests.items()}
         old = {} if known is None else known.digests
         new = [p for p in compared.probes if old.get(p.pair.name) != digests[p.pair.name]]
@@ -139,8 +143,8 @@ class SqnrReader:
                 # A copy: onnxruntime's own array would hold on to all memory of its session.
                 scores.append(batch.values[compared.float_scores][: batch.images].copy())
         by_name = {a.probe.pair.name: a for a in accumulators}
-        rows = {name: a.finish() for name, a in by_name.items() if not a.mixed}
-        rows |= {name: replace(rows[name], bits=FLOAT_BITS) for name in off & rows.keys()}
+        tensors = {name: a.finish() for name, a in by_name.items() if not a.mixed}
+        tensors |= {n: replace(tensors[n], bits=FLOAT_BITS) for n in off & tensors.keys()}
         not_finite = {name: a.not_finite(self._parts.images) for name, a in by_name.items()}
         made = {name for node in proto.graph.node for name in node.output}
         unseen = {} if seen is None else {n: seen.unseen.get(f) for n, f in names.items()}
@@ -150,10 +154,10 @@ class SqnrReader:
         unseen |= {name: a.mixed for name, a in by_name.items() if a.mixed}
         if known is not None:
             same = digests.keys() - by_name.keys()
-            rows |= {name: known.rows[name] for name in same & known.rows.keys()}
+            tensors |= {name: known.tensors[name] for name in same & known.tensors.keys()}
             unseen |= {name: known.unseen[name] for name in same & known.unseen.keys()}
             not_finite |= {name: known.not_finite[name] for name in same & known.not_finite.keys()}
-        return _Measured(rows, digests, _said(unseen), _said(not_finite), scores)
+        return _Measured(tensors, digests, _said(unseen), _said(not_finite), scores)
 
     def _run(
         self,
@@ -177,7 +181,7 @@ class SqnrReader:
             progress("Comparing", done, len(self._parts.images))
 
     def _float_cut(self, graph: ValueGraph, new: list[GraphProbe], stored: set[str]) -> list[str]:
-        """The float value to keep so that the next edit at this place need not start before it."""
+        """Choose the float value to keep, so that the next edit here need not start before it."""
         needed = [FLOAT + probe.pair.float_name for probe in new]
         for value in chain_of(graph.proto.graph.node, graph.input, needed):
             if value in stored or graph.makers[value].op_type in ("Identity", "Cast"):
@@ -189,6 +193,7 @@ class SqnrReader:
         return []
 
     def _integers(self, seen: Visible, fed: Mapping[str, str]) -> Iterator[dict[str, Array]]:
+        """Run the optimized graph for the integers to feed, batch by batch."""
         graph, values = seen.graph, seen.values
         read = {values[self._integer_names[name]]: given for name, given in fed.items()}
         ends = list(read)
@@ -198,7 +203,7 @@ class SqnrReader:
 
     @cached_property
     def _integer_names(self) -> dict[str, str]:
-        """Of each paired activation: the file's name for its integers."""
+        """The file's name for the integers of each paired activation."""
         pairs = (pair.name for pair in self._pairing.pairs if pair.role == "activation")
         return {name: self._editor.network.tensor(name).integer_names[0] for name in pairs}
 
@@ -208,7 +213,7 @@ class SqnrReader:
         made = {name for node in applied.proto.graph.node for name in node.output}
         names = [name for name in self._integer_names.values() if name in made]
         plain = self._graph_of(applied)
-        return carried_over(self._base_visible, applied.proto, plain, names) or visible(
+        return carry_over(self._base_visible, applied.proto, plain, names) or find_visible(
             applied.proto, plain, names, int8_kernels=self._runnable.int8_kernels
         )
 
@@ -219,7 +224,7 @@ class SqnrReader:
         proto = self._runnable.model.proto if editor.lifted else editor.base
         plain = executed_graph(proto, "runtime", int8_kernels=int8_kernels)
         names = list(self._integer_names.values())
-        return visible(proto, plain, names, int8_kernels=int8_kernels)
+        return find_visible(proto, plain, names, int8_kernels=int8_kernels)
 
     def _facts(
         self, measured: _Measured, evaluation: Evaluation, float_scores: Sequence[Array]
@@ -244,7 +249,7 @@ class SqnrReader:
             "data": evaluation.data,
             "data_digest": evaluation.data_digest,
             "images": evaluation.images,
-            "tensors": tuple(measured.rows[name] for name in order if name in measured.rows),
+            "tensors": tuple(measured.tensors[name] for name in order if name in measured.tensors),
             "unpaired": tuple(Uncompared(u.name, u.role, u.reason) for u in pairing.unpaired),
             "unseen": tuple(
                 Uncompared(name, "activation", why) for name, why in measured.unseen.items()

@@ -1,4 +1,4 @@
-"""The statistics of one paired activation for one batch, reduced where the data is.
+"""Reduce the statistics of one paired activation for one batch, where the data is.
 
 Each is a number for each image and channel, as in `run/onnx/compare/graph.py`; sums over images
 are float64.
@@ -41,15 +41,15 @@ class TorchProbe:
 
     @property
     def value(self) -> str:
-        """What the quantized program has it under, dequantized."""
+        """The name of its dequantized value in the quantized program."""
         return self.quantizer.dequantized[0]
 
-    def measured(self, rows: tuple[str, ...]) -> Probe:
+    def as_probe(self, sum_names: tuple[str, ...]) -> Probe:
         """Say of it what a comparison needs to know, whatever the framework."""
         return Probe(
             pair=self.pair,
             tensor=self.tensor,
-            rows=rows,
+            sum_names=sum_names,
             leaves=() if self.pieces is None else tuple(x.tensor for x in self.pieces.inputs),
             no_sources=self.no_sources,
         )
@@ -63,7 +63,7 @@ class Scratch:
         self._views: dict[tuple[str, torch.Size], torch.Tensor] = {}
 
     def difference(self, use: str, one: "torch.Tensor", other: "torch.Tensor") -> "torch.Tensor":
-        """one - other, until the next one of the same `use`; nothing is broadcast."""
+        """Give one - other, valid until the next of the same `use`; nothing is broadcast."""
         import torch
 
         if one.shape != other.shape:
@@ -97,10 +97,11 @@ class Measurement:
         self.error = scratch.difference("error", self.q, self.f)
 
     def as_quantized(self, value: "torch.Tensor") -> "torch.Tensor":
-        """A value of the float network, which may have another shape."""
+        """Give a value of the float network, which may have another shape, in this one's."""
         return value if value.shape == self.shape else value.reshape(self.shape)
 
     def laid_out(self, value: "torch.Tensor") -> "torch.Tensor":
+        """Give a value as float32 [images, channels, rest]."""
         value = value.float()
         if self.probe.axis is None or value.ndim < 2:
             return value.reshape(value.shape[0] if value.ndim > 1 else 1, 1, -1)
@@ -108,7 +109,8 @@ class Measurement:
             value = value.movedim(self.probe.axis, 1)
         return value.reshape(*value.shape[:2], -1)
 
-    def rows(self) -> "dict[str, torch.Tensor]":
+    def sums(self) -> "dict[str, torch.Tensor]":
+        """Give all sums by name, [images, channels] each."""
         found = {"signal": _squares(self.f), "error": _squares(self.error)}
         if self.detail == "full":
             found |= self._statistics()
@@ -119,7 +121,7 @@ class Measurement:
     def _statistics(self) -> "dict[str, torch.Tensor]":
         f, q, quantizer = self.f, self.q, self.probe.quantizer
         local = self.laid_out(quantizer.apply(self.float_value)).sub_(f)
-        rows = {
+        sums = {
             "quantized_signal": _squares(q),
             "float_sum": f.sum(-1),
             "quantized_sum": q.sum(-1),
@@ -130,16 +132,16 @@ class Measurement:
             "local_error": _squares(local),
         }
         beyond = (quantizer.high - quantizer.low) * CLIP_TOLERANCE
-        rows["clipped_high"] = self._above(1, quantizer.high + beyond, rows["float_max"])
+        sums["clipped_high"] = self._above(1, quantizer.high + beyond, sums["float_max"])
         if not (self.probe.is_relu and (quantizer.low <= 0).all()):
-            rows["clipped_low"] = self._above(-1, beyond - quantizer.low, -rows["float_min"])
+            sums["clipped_low"] = self._above(-1, beyond - quantizer.low, -sums["float_min"])
         # Behind a ReLU the signs do, which is quicker.
         counted = f.sign().sum(-1) if self.probe.is_relu else f.count_nonzero(-1).to(f.dtype)
-        rows["not_zero"] = counted
-        return rows
+        sums["not_zero"] = counted
+        return sums
 
     def _above(self, sign: int, end: Ends, largest: "torch.Tensor") -> "torch.Tensor":
-        """How many of `sign` times the float values; mostly none, which the largest ones tell."""
+        """Count `sign` times the float values above an end; mostly the largest tell of none."""
         import torch
 
         if end.size > 1:
@@ -158,22 +160,23 @@ class Measurement:
         inherited = variants.inherited(pieces, weighted)
         b = self.laid_out(weighted)
         a = b if inherited is weighted else self.laid_out(self.as_quantized(inherited))
-        c = _clipped(b, float(quantizer.low), float(quantizer.high))
-        rows = {
+        c = _clip(b, float(quantizer.low), float(quantizer.high))
+        sums = {
             "inherited": self._dot(a, self.f),
             "clipping": b.new_zeros(b.shape[:2]) if c is b else self._dot(c, b),
         }
         if a is not b:
-            rows["weights"] = self._dot(b, a)
+            sums["weights"] = self._dot(b, a)
         steps = [self.laid_out(self.as_quantized(step)) for step in variants.one_by_one(pieces)]
         if len(steps) == 2 and len(pieces.inputs) == 2:
-            rows["first_minus_second"] = self._dot(steps[0], steps[1])
+            sums["first_minus_second"] = self._dot(steps[0], steps[1])
         elif steps:
             ends = zip([*steps, a], [self.f, *steps], strict=True)
-            rows |= {f"inherited:{at}": self._dot(*pair) for at, pair in enumerate(ends)}
-        return rows
+            sums |= {f"inherited:{at}": self._dot(*pair) for at, pair in enumerate(ends)}
+        return sums
 
     def _dot(self, one: "torch.Tensor", other: "torch.Tensor") -> "torch.Tensor":
+        """Sum (one - other) * error: what this difference adds to the error's energy."""
         return self.scratch.difference("term", one, other).mul_(self.error).sum(-1)
 
 
@@ -185,24 +188,24 @@ def _squares(value: "torch.Tensor") -> "torch.Tensor":
     return found.square_()
 
 
-def _clipped(value: "torch.Tensor", low: float, high: float) -> "torch.Tensor":
-    """The same tensor where there is nothing to clip, which is quicker to see than to do."""
+def _clip(value: "torch.Tensor", low: float, high: float) -> "torch.Tensor":
+    """Clip; give the same tensor where there is nothing to, which is quicker to see than to do."""
     inside = value.numel() == 0 or bool((value.amin() >= low) & (value.amax() <= high))
     return value if inside else value.clamp(low, high)
 
 
-def stacked(rows: "Mapping[str, Mapping[str, torch.Tensor]]") -> dict[str, NDArray[Any]]:
-    """[images, rows, channels] of each tensor; those of one shape are put together at once."""
+def stack_sums(sums: "Mapping[str, Mapping[str, torch.Tensor]]") -> dict[str, NDArray[Any]]:
+    """Stack each tensor's sums to [images, sums, channels]; those of one shape at once."""
     import torch
 
     alike: dict[torch.Size, list[str]] = {}
-    for name, found in rows.items():
+    for name, found in sums.items():
         alike.setdefault(next(iter(found.values())).shape, []).append(name)
     result = {}
     for names in alike.values():
-        block = torch.stack([row for name in names for row in rows[name].values()]).numpy()
+        block = torch.stack([each for name in names for each in sums[name].values()]).numpy()
         end = 0
         for name in names:
-            start, end = end, end + len(rows[name])
+            start, end = end, end + len(sums[name])
             result[name] = block[start:end].transpose(1, 0, 2)
     return result

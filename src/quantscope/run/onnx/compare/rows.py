@@ -1,4 +1,4 @@
-"""What the comparison's graph measures of one paired activation: rows of sums."""
+"""Write the sums that the comparison's graph measures of one paired activation."""
 
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 class ProbeWriter:
-    """Every row is summed to a number for each image and channel, in the tensor's own layout."""
+    """Adds nodes that sum to a number for each image and channel, in the tensor's own layout.
+
+    `f` and `q` are the float and the quantized value, `error` is q - f, all laid out.
+    """
 
     def __init__(
         self, builder: "Builder", pair: TensorPair, tensor: QuantTensor, quantizer: onnx.NodeProto
@@ -43,6 +46,7 @@ class ProbeWriter:
         self.is_relu = maker is not None and maker.op_type == "Relu"
 
     def laid_out(self, value: str) -> str:
+        """Give a value as float32 in the layout that is summed."""
         if self.params.scale.dtype != np.float32:
             value = self.canvas.add("Cast", [value], to=TensorProto.FLOAT)
         value = self._as_quantized(value)
@@ -52,7 +56,7 @@ class ProbeWriter:
         return self.canvas.add("Reshape", [value, shape])
 
     def _as_quantized(self, value: str) -> str:
-        """In the quantized value's shape, whatever its own is.
+        """Give a value in the quantized one's shape, whatever its own is.
 
         Where it is the same, this keeps the products of a float value in rows: the optimizer would
         compute them in its blocks of channels, and move each back.
@@ -67,6 +71,7 @@ class ProbeWriter:
         return self.canvas.reduce(op_type, value, self.layout.over)
 
     def _dot(self, one: str, other: str) -> str:
+        """Sum (one - other) * error: what this difference adds to the error's energy."""
         product = self.canvas.add("Mul", [self.canvas.add("Sub", [one, other]), self.error])
         return self._reduce("ReduceSum", product)
 
@@ -91,7 +96,7 @@ class ProbeWriter:
         }
 
     def clipped(self, least: str, largest: str, before: str | None) -> dict[str, str]:
-        """How many values are beyond the range, and what cutting `before` to it does to the error.
+        """Count values beyond the range, and sum what cutting `before` to it does to the error.
 
         Most batches have none, which their least and largest values tell.
         """
@@ -107,6 +112,7 @@ class ProbeWriter:
                 found["clipping"] = self._dot(canvas.add("Clip", [before, *ends]), before)
             return found
 
+        # With a range for each channel, the extremes of all do not tell.
         if self.low.size > 1:
             return measured()
         is_beyond = [self._any("ReduceMax", largest, "Greater", self.high)]
@@ -121,19 +127,19 @@ class ProbeWriter:
         return canvas.only_if(condition, measured, zeros_like=largest)
 
     def _any(self, farthest: str, value: str, op_type: str, end: np.ndarray) -> str:
-        """Whether the largest, or least, of all values is beyond an end."""
+        """Ask whether the largest, or least, of all values is beyond an end."""
         found = self.canvas.reduce(farthest, value, None)
         return self.canvas.add(op_type, [found, self.canvas.constant(end.reshape(()))])
 
     def _local(self) -> str:
-        """The float value through this quantizer alone."""
+        """Put the float value through this quantizer alone."""
         renamed = {self.quantizer.input[0]: self._as_quantized(self.float_value)}
         self.canvas.clone(self.quantizer, renamed)
         integers = renamed[self.quantizer.output[0]]
         return self.laid_out(self.builder.dequantize(integers, self.quantizer))
 
     def known_sources(self) -> ErrorSources | None:
-        """None where a quantizer makes the integers; all is inherited where they are only moved."""
+        """Give sources where integers are only moved: all inherited. None where they are made."""
         own = {QUANTIZED + name for name in self.tensor.integer_names}
         if own & set(self.quantizer.output):
             return None
@@ -165,19 +171,19 @@ class ProbeWriter:
         )
 
     def sources(self, found: Pieces, b: str) -> dict[str, str]:
-        """All but rounding, which is what they leave; `b` is `found.weighted`, laid out."""
+        """Sum all sources but rounding, which they leave; `b` is `found.weighted`, laid out."""
         a = b if found.inherited == found.weighted else self.laid_out(found.inherited)
-        rows = {"inherited": self._dot(a, self.f)}
+        sums = {"inherited": self._dot(a, self.f)}
         if a != b:
-            rows["weights"] = self._dot(b, a)
+            sums["weights"] = self._dot(b, a)
         if self.pair.name in self.builder.stated:
             integers = self.builder.stated[self.pair.name]
             stated = self.laid_out(self.builder.dequantize(integers, self.quantizer))
-            rows["kernel"] = self._dot(self.q, stated)
+            sums["kernel"] = self._dot(self.q, stated)
         steps = [self.laid_out(step) for step in found.steps]
         if len(steps) == 2 and len(found.leaves) == 2:
-            rows["first_minus_second"] = self._dot(steps[0], steps[1])
+            sums["first_minus_second"] = self._dot(steps[0], steps[1])
         elif steps:
             for number, (one, other) in enumerate(zip([*steps, a], [self.f, *steps], strict=True)):
-                rows[f"inherited:{number}"] = self._dot(one, other)
-        return rows
+                sums[f"inherited:{number}"] = self._dot(one, other)
+        return sums
