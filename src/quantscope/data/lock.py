@@ -1,4 +1,4 @@
-"""One fetch at a time into one cache."""
+"""Lock a folder, so that one process at a time writes into it."""
 
 import sys
 from collections.abc import Iterator

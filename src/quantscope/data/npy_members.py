@@ -1,4 +1,4 @@
-"""The arrays in a .npz file: what they say of themselves first, then as much as is wanted."""
+"""Read the arrays in a .npz file: their headers first, then as much as is wanted."""
 
 import tokenize
 import zipfile
@@ -18,7 +18,7 @@ from quantscope.files import check_file
 
 _LARGE = 256 * 2**20
 _MOST_TIMES = 20
-"""A large array that was packed into less than one part of so many could be a bomb."""
+"""The most times a large array may unpack to its packed size; beyond, it could be a bomb."""
 
 _ENCRYPTED = 0x1
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -98,7 +98,7 @@ def _header(stream: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dty
 
 @contextmanager
 def opened_npz(path: Path, names: tuple[str, ...]) -> Iterator[tuple[dict[str, NpyMember], str]]:
-    """Open an archive: those of the named arrays that are in it, and the names of all in words.
+    """Open an archive; give those of the named arrays that it has, and all names in words.
 
     What is wrong with it, now or when an array is read, becomes one line.
     """
@@ -124,4 +124,4 @@ def opened_npz(path: Path, names: tuple[str, ...]) -> Iterator[tuple[dict[str, N
 
 
 class _ObjectsError(Exception):
-    """An array of pickles."""
+    """Says that an array holds pickles."""

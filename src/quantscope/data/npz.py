@@ -1,4 +1,4 @@
-"""Images of any other classifier, from a NumPy archive."""
+"""Load images of any classifier from a NumPy archive."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ _MAX_CLASSES, _LONGEST_NAME = 65_536, 500
 
 
 def load_npz(path: str | Path, *, need_labels: bool = True, first: int | None = None) -> Samples:
-    """`images` [N, ...], fed to the model as they are, and `labels` [N] integers from 0.
+    """Load `images` [N, ...], fed to the model as they are, and `labels` [N], integers from 0.
 
     Without `need_labels`, for calibration, images that have none are all of class 0. With `first`,
     only so many are read. A third array, `class_names`, is used if it is there; without it classes

@@ -1,4 +1,4 @@
-"""The images that come with the package: a test sample and a pool for calibration."""
+"""Load the images that come with the package: a test sample and a pool for calibration."""
 
 import json
 from functools import cache
@@ -15,7 +15,7 @@ SHEET_COLUMNS = 25
 
 
 def sheet_from_images(images: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """NCHW images side by side, `SHEET_COLUMNS` a row, as one RGB picture.
+    """Lay NCHW images side by side, `SHEET_COLUMNS` a row, as one RGB picture.
 
     Neighbouring pixels stay neighbours, which PNG packs better than one image a row.
     """
@@ -49,11 +49,11 @@ def _load(name: str) -> Samples:
 
 @cache
 def load_sample() -> Samples:
-    """The 1,000 bundled test images, 100 of each class. Read-only and shared."""
+    """Load the 1,000 bundled test images, 100 of each class. Read-only and shared."""
     return _load("cifar10-test-sample")
 
 
 @cache
 def load_calibration_pool() -> Samples:
-    """The 1,000 bundled training images, 100 of each class. Read-only and shared."""
+    """Load the 1,000 bundled training images, 100 of each class. Read-only and shared."""
     return _load("cifar10-train-sample")

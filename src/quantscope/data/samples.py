@@ -1,4 +1,4 @@
-"""What a model is fed: arrays by input, and what is known of each row, as a value."""
+"""The samples that a model is fed: arrays by input, and what is known of each row."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -15,12 +15,13 @@ Labels = npt.NDArray[np.int64]
 Layout = Literal["nchw-pixels", "as-is"]
 
 IMAGES = "images"
-"""What the only array is called where no input of a model is named."""
+"""The name of the only array where no input of a model is named."""
 
 
 def digest_of(images: npt.NDArray[Any], labels: npt.NDArray[Any] | None) -> str:
-    """sha256 over the images' type and shape, their bytes in C order, and the labels as int64."""
+    """Hash the images' type and shape, their bytes in C order, and the labels as int64 (sha256)."""
     state = hashlib.sha256(f"{images.dtype.str} {images.shape}\n".encode())
+    # By parts: an array that is a memory map, or not contiguous, is never copied whole.
     for start in range(0, len(images), 1000):
         state.update(np.ascontiguousarray(images[start : start + 1000]).data)
     if labels is not None:
@@ -79,7 +80,7 @@ class Samples:
 
     @cached_property
     def digest(self) -> str:
-        """`digest_of` the only array and the labels, or of all arrays by their names."""
+        """The `digest_of` the only array and the labels, or of all arrays by their names."""
         if len(self.arrays) == 1:
             return digest_of(self.images, self.targets)
         parts = [f"{name} {digest_of(array, None)}" for name, array in sorted(self.arrays.items())]
@@ -88,7 +89,7 @@ class Samples:
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def take(self, count: int) -> "Samples":
-        """The first `count` rows. Every prefix of the bundled sets is balanced over classes."""
+        """Take the first `count` rows. Prefixes of the bundled sets are balanced over classes."""
         if not 1 <= count <= len(self):
             raise BadDataError(
                 f"{count:,} images were asked of {self.name}, which has {len(self):,}; "
@@ -97,7 +98,7 @@ class Samples:
         return self if count == len(self) else self._rows(slice(count))
 
     def select(self, rows: Sequence[int] | npt.NDArray[np.integer[Any]]) -> "Samples":
-        """The given rows of this set, in the given order; copies them."""
+        """Copy the given rows of this set, in the given order."""
         outside = next((row for row in rows if not 0 <= row < len(self)), None)
         if outside is not None:
             row = np.flatnonzero(self.indices == outside) if outside < 2**63 else np.empty(0)

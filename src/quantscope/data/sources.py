@@ -1,4 +1,4 @@
-"""Reading the full set from wherever it is: a folder, the official archive, the npm package.
+"""Read the full set from wherever it is: a folder, the official archive, the npm package.
 
 Nothing is ever extracted to disk: members are read from the stream by name, within bounds.
 """
@@ -30,7 +30,7 @@ Files = Iterator[tuple[str, bytes]]
 
 
 def read_source(path: Path, *, edition: Edition, progress: Progress = silent) -> tuple[Half, Half]:
-    """The training and the test half, verified against the edition's digests."""
+    """Read the training and the test half, verified against the edition's digests."""
     if not is_folder(path):
         check_file(path, _NEEDED)
     found = _Found(path, edition)
@@ -44,7 +44,7 @@ def read_source(path: Path, *, edition: Edition, progress: Progress = silent) ->
 
 @dataclass
 class _Found:
-    """Batches as they turn up, in whatever order the source has them."""
+    """The batches as they turn up, in whatever order the source has them."""
 
     path: Path
     edition: Edition
@@ -85,7 +85,7 @@ class _Found:
 
 
 def _most_bytes(edition: Edition) -> dict[str, int]:
-    """Names of the files that are read, each with the most bytes it may have."""
+    """Name the files that are read, each with the most bytes it may have."""
     per_batch = max(edition.train.images_per_batch, edition.test.images_per_batch)
     names = [name for batch in edition.batches for name in (batch, f"{batch}.png")]
     return dict.fromkeys((*names, _TRAIN_LABELS, _TEST_LABELS), 2 * per_batch * 3072 + 1_000_000)
@@ -120,6 +120,7 @@ def _archive(path: Path, edition: Edition) -> Files:
             bounded = _Bounded(
                 cast(IO[bytes], unpacked), 2 * edition.pixel_bytes + 20_000_000, path
             )
+            # Read as a stream, once from front to end: so the bound holds for all that is unpacked.
             with tarfile.open(fileobj=cast(IO[bytes], bounded), mode="r|") as archive:
                 for member in archive:
                     folder, _, name = member.name.removeprefix("./").rpartition("/")

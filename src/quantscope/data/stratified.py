@@ -1,4 +1,4 @@
-"""Fewer samples, with the classes in the set's own proportions."""
+"""Choose fewer samples, with the classes in the set's own proportions."""
 
 import numpy as np
 
@@ -7,11 +7,12 @@ from quantscope.errors import BadConfigError
 
 
 def stratified(data: Samples, count: int) -> Samples:
-    """`count` images with the classes in the set's own proportions; the same ones every time."""
+    """Choose `count` images, classes in the set's own proportions; the same ones every time."""
     if count < 1:
         raise BadConfigError(f"A quick answer needs at least one image, not {count}")
     if count >= len(data):
         return data
+    # Each row's place among its class, from 0 to 1: a prefix by it takes the same share of each.
     share = np.empty(len(data))
     for label in np.unique(data.labels):
         rows = np.flatnonzero(data.labels == label)

@@ -1,4 +1,4 @@
-"""How closely a PT2E program and its ONNX form agree."""
+"""Measure how closely a PT2E program and its ONNX form agree."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,12 +11,15 @@ from quantscope.data import Samples
 from quantscope.model.torch import load_program, open_pt2
 
 _FLOAT32_ROUNDING = 1e-5
-"""Of the largest logit; a step of a quantizer moves logits by a thousand times as much."""
+"""The rounding allowed, as a fraction of the largest logit.
+
+A step of a quantizer moves logits by a thousand times as much.
+"""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Both by the arithmetic that the files state (onnxruntime with its optimizations off).
+    """The agreement of logits, both files run as they state (onnxruntime without optimizations).
 
     They state the same arithmetic, but torch and onnxruntime add a convolution's products in
     different orders. Where that moves a sum across the middle between two integers, its quantizer
@@ -41,7 +44,7 @@ class Agreement:
 
 
 def program_agreement(program: Path, onnx_file: Path, images: Samples) -> Agreement:
-    """Compare logits."""
+    """Run both on the images and compare their logits."""
     module = load_program(open_pt2(program)).module()
     import torch
 

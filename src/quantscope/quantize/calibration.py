@@ -1,4 +1,4 @@
-"""Ranges of a float ONNX model's tensors over calibration images, in memory that stays the same.
+"""Find the ranges of a float ONNX model's tensors over images, in memory that stays the same.
 
 onnxruntime keeps every tensor of every image until it makes its histograms. Fed in chunks it
 merges histograms instead, and the merged ones are others: their bins come from the first chunk.
@@ -42,14 +42,15 @@ QUANTIZED_BINS = 128  # onnxruntime's own number for entropy
 
 @dataclass(frozen=True)
 class Extremes:
-    """Of all values that a tensor had; `count` is how many values there were."""
+    """The extremes of all values that a tensor had; `count` is how many values there were."""
 
     lowest: Array
     highest: Array
     smallest_magnitude: Array
     count: int
 
-    def merged(self, other: "Extremes") -> "Extremes":
+    def merge(self, other: "Extremes") -> "Extremes":
+        """Give the extremes of both; without values, a tensor's are zeros that do not count."""
         if 0 in (self.count, other.count):
             return self if self.count else other
         return Extremes(
@@ -62,7 +63,7 @@ class Extremes:
 
 @dataclass(frozen=True)
 class Ranges:
-    """`data` is what `quantize_static` takes; `extremes` is what was seen."""
+    """The ranges of all tensors: `data` as `quantize_static` takes them, `extremes` as seen."""
 
     data: TensorsData
     extremes: dict[str, Extremes]
@@ -77,10 +78,11 @@ def tensor_ranges(
     threads: int = 0,
     progress: Progress = silent,
 ) -> Ranges:
-    """The range of every float tensor. `batches` is called once a pass."""
+    """Find the range of every float tensor. `batches` is called once a pass."""
     method = METHODS[config.calibration or "minmax"]
     with tempfile.TemporaryDirectory(prefix="quantscope-") as folder:
         augmented = Path(folder) / "augmented.onnx"
+        # Taken only to make outputs of all tensors that are quantized; it calibrates nothing.
         calibrator = EntropyCalibrater(model, None, str(augmented))
         calibrator.augment_graph()
         names = _in_order(calibrator.model.graph, calibrator.tensors_to_calibrate)
@@ -113,13 +115,15 @@ def _session(model: Path, *, threads: int) -> ort.InferenceSession:
 
 
 def _in_order(graph: onnx.GraphProto, tensors: set[str]) -> list[str]:
-    """As the graph makes them, so that the first that is wrong is the one to be named."""
+    """Sort names as the graph makes them, so that the first that is wrong is named."""
     made = [value.name for value in graph.input]
     made += [name for node in graph.node for name in node.output]
     return [name for name in made if name in tensors]
 
 
 class _Counter:
+    """Reports progress over all passes."""
+
     def __init__(self, progress: Progress, total: int):
         self.progress, self.total, self.done = progress, total, 0
         progress("Calibrating", 0, total)
@@ -142,7 +146,7 @@ def _extremes(batches: Iterator[dict[str, Array]]) -> dict[str, Extremes]:
     for batch in batches:
         for name, values in batch.items():
             seen = _extremes_of(name, values)
-            found[name] = found[name].merged(seen) if name in found else seen
+            found[name] = found[name].merge(seen) if name in found else seen
     return found
 
 
@@ -161,6 +165,7 @@ def _extremes_of(name: str, values: Array) -> Extremes:
 def _histogram_ranges(
     batches: Iterator[dict[str, Array]], extremes: dict[str, Extremes], config: PtqConfig
 ) -> dict[str, tuple[Array, Array]]:
+    """Count into bins over all batches and let onnxruntime choose ranges by the counts."""
     symmetric = config.calibration == "percentile"  # it takes the percentile of magnitudes
     collector = QuickHistogramCollector(
         method=config.calibration,
@@ -192,6 +197,6 @@ def _histogram_ranges(
 
 
 def _span(extremes: Extremes, *, magnitudes: bool) -> tuple[Array, Array]:
-    """Where the bins begin and end; the same as onnxruntime's for all images at once."""
+    """Give where the bins begin and end, as onnxruntime does for all images at once."""
     largest = np.maximum(np.abs(extremes.lowest), np.abs(extremes.highest))
     return (extremes.smallest_magnitude if magnitudes else -largest), largest

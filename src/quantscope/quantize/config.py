@@ -1,4 +1,4 @@
-"""What a post-training quantization is asked to do: one value for library, command line and app."""
+"""The configuration of a quantization: one value for library, command line and app."""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ PERCENTILE_BINS = 2048
 
 @dataclass(frozen=True)
 class LayerOverride:
-    """What one layer does otherwise than the rest; None is "as the rest".
+    """The options of one layer that differ from the rest; None is "as the rest".
 
     `activations` is the type of what the layer writes (after the ReLU that is folded into it).
     """
@@ -100,7 +100,7 @@ class PtqConfig:
         return tuple(override.layer for override in self.overrides if override.left_float)
 
     def label(self) -> str:
-        """A short name for tables and figures."""
+        """Give a short name for tables and figures."""
         weights = "" if self.weights == "int8" else f" × {self.weights}"
         method: str = self.calibration or self.observer or ""
         usual = {"entropy": ENTROPY_BINS, "percentile": PERCENTILE_BINS}.get(method)
@@ -129,11 +129,12 @@ class PtqConfig:
         return " · ".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able; `from_dict` gives an equal config."""
+        """Give plain values for JSON; `from_dict` gives an equal config."""
         return asdict(self) | {"overrides": [asdict(override) for override in self.overrides]}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "PtqConfig":
+        """Read a config from plain values, such as a person's file has."""
         _check_keys(values, [f.name for f in fields(cls)], "A quantization")
         overrides = values.get("overrides", ())
         names = [f.name for f in fields(LayerOverride)]
@@ -161,7 +162,7 @@ _CHOICES: dict[str, Any] = {
 
 
 def closest(name: str, known: Iterable[str], *, count: int = 3) -> str:
-    """ "closest: a, b", or all there are if none is close and they are few."""
+    """Say "closest: a, b", or all there are if none is close, twelve at most."""
     names = list(known)
     near = difflib.get_close_matches(name, names, n=count, cutoff=0.5)
     if near:
@@ -177,7 +178,7 @@ def _check_keys(values: Mapping[str, Any], known: list[str], what: str) -> None:
 
 
 def _check_types(config: PtqConfig) -> None:
-    """Values may come from a person's file."""
+    """Refuse values of a wrong type, which may come from a person's file."""
     wanted: dict[str, tuple[type, ...]] = {
         "calibration_images": (int,),
         "calibration_seed": (int,),
@@ -211,12 +212,14 @@ def _check_once(layers: Iterable[str]) -> None:
 
 
 def _fill(config: PtqConfig, **defaults: object) -> None:
+    """Set what was not said, in place: the config is frozen, but still being made."""
     for name, value in defaults.items():
         if getattr(config, name) is None:
             object.__setattr__(config, name, value)
 
 
 def _complete_onnxruntime(config: PtqConfig) -> None:
+    """Fill in onnxruntime's defaults; refuse what it cannot do."""
     for name in ("observer", "weight_observer", "torch_quantizer"):
         if getattr(config, name) is not None:
             raise BadConfigError(
@@ -286,6 +289,7 @@ def _check_qoperator(config: PtqConfig) -> None:
 
 
 def _complete_torch(config: PtqConfig) -> None:
+    """Fill in torch's defaults; refuse what it cannot do."""
     for name in ("calibration", "percentile", "histogram_bins"):
         if getattr(config, name) is not None:
             raise BadConfigError(
@@ -319,7 +323,7 @@ def _complete_torch(config: PtqConfig) -> None:
 
 
 def _not_x86(config: PtqConfig) -> str:
-    """What the x86 defaults have and this config has not, or nothing."""
+    """Name what the x86 defaults have and this config has not; "" where it has all."""
     wanted = {
         "uint8 activations": config.activations == "uint8",
         "int8 weights": config.weights == "int8",

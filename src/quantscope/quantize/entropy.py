@@ -1,4 +1,4 @@
-"""onnxruntime's entropy search, which loops over bins in Python, with its inner loops in NumPy."""
+"""Search by entropy as onnxruntime does, with its inner loops over bins in NumPy."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ Array = NDArray[Any]
 
 
 class QuickHistogramCollector(HistogramCollector):  # type: ignore[misc]
-    """The same thresholds; 2,048 bins take a fifth of a second a tensor instead of one."""
+    """Finds onnxruntime's thresholds; 2,048 bins take a fifth of a second a tensor, not one."""
 
     def get_entropy_threshold(
         self, histogram: tuple[Any, ...], num_quantized_bins: int
@@ -26,7 +26,7 @@ class QuickHistogramCollector(HistogramCollector):  # type: ignore[misc]
 
 
 def _divergence(counts: Array, start: int, stop: int, *, levels: int) -> float:
-    """Kullback-Leibler divergence of the window, outliers at its ends, from its coarse form."""
+    """Give the KL divergence of the window, outliers at its ends, from its coarse form."""
     window = counts[start:stop]
     clipped = window.copy()
     clipped[0] += counts[:start].sum()

@@ -1,4 +1,4 @@
-"""Calibration images in the shape and type that a model takes."""
+"""Give calibration images in the shape and type that a model takes."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ INPUT_BYTES_A_BATCH = 1 << 19  # every activation of a batch is in memory at onc
 
 
 def choose_images(config: PtqConfig, given: Samples | None) -> Samples:
-    """CIFAR-10 training images, or as many of the given ones, by the config's count and seed."""
+    """Choose CIFAR-10 training images, or given ones, by the config's count and seed."""
     count, seed = config.calibration_images, config.calibration_seed
     if given is None:
         return calibration_set(count, seed)
@@ -32,7 +32,7 @@ def choose_images(config: PtqConfig, given: Samples | None) -> Samples:
 
 
 def input_spec(file: OnnxFile) -> Port:
-    """The model's one input, with every dimension but the batch known."""
+    """Give the model's one input; refuse one with an open dimension besides the batch."""
     spec = classifier_input(file)
     if not all(isinstance(dim, int) for dim in (spec.shape or ())[1:]):
         raise BadModelError(
@@ -48,7 +48,7 @@ def input_spec(file: OnnxFile) -> Port:
 
 
 def batches(images: Samples, spec: Port, *, model: str) -> Iterator[NDArray[np.generic]]:
-    """The images in the model's layout and type, a batch at a time; nothing larger is copied."""
+    """Give the images in the model's layout and type, by batches; nothing larger is copied."""
     fixed, *shape = spec.shape or ()
     wanted, found = tuple(shape), tuple(images.images.shape[1:])
     channels_last = images.layout == "nchw-pixels" and wanted == (*found[1:], found[0])

@@ -1,4 +1,4 @@
-"""Layers by name: which there are, and which tensors an override of one means."""
+"""Find the layers that overrides name, and the tensors that they mean."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -25,7 +25,7 @@ def check_layers(config: PtqConfig, layers: Iterable[str], *, model: str) -> Non
 def tensor_overrides(
     graph: onnx.GraphProto, config: PtqConfig, *, types: Mapping[str, Any]
 ) -> dict[str, list[dict[str, Any]]]:
-    """onnxruntime's TensorQuantOverrides: by tensor, where ours are by layer."""
+    """Make onnxruntime's TensorQuantOverrides, which are by tensor where ours are by layer."""
     nodes = {node.name: node for node in graph.node}
     found: dict[str, list[dict[str, Any]]] = {}
     for override in config.overrides:
@@ -45,7 +45,7 @@ def tensor_overrides(
 
 
 def written_tensor(graph: onnx.GraphProto, node: onnx.NodeProto) -> str:
-    """What the layer writes: the output of the ReLU after it, if that is all that reads it."""
+    """Name what the layer writes: the output of the ReLU after it, if only that reads it."""
     output = str(node.output[0])
     readers = [reader for reader in graph.node if output in reader.input]
     if len(readers) == 1 and readers[0].op_type in _FOLDED:

@@ -1,4 +1,4 @@
-"""Static quantization of ONNX models with onnxruntime's `quantize_static`."""
+"""Quantize ONNX models statically, with onnxruntime's `quantize_static`."""
 
 import contextlib
 import hashlib
@@ -86,7 +86,7 @@ def quantize_onnx(
         config, images, float_digest=file.digest, packages=("onnxruntime", "onnx", "numpy")
     )
     warnings = _warnings(model, ranges, config, images=len(images), source=float_path)
-    content = finished(model, provenance)
+    content = finish(model, provenance)
     write_whole(output, content)
     return Quantized(
         path=output,
@@ -99,9 +99,9 @@ def quantize_onnx(
 
 
 def pre_process(file: OnnxFile, output: Path) -> None:
-    """Shapes inferred, batch norm and constants folded; names of nodes that remain are kept.
+    """Infer shapes, fold batch norm and constants; nodes that remain keep their names.
 
-    Symbolic shape inference, which is slow, only where the plain one leaves a tensor unknown.
+    Symbolic shape inference, which is slow, runs only where the plain one leaves a tensor unknown.
     """
     source = file.path
     if file.external_files:  # onnxruntime would look for them beside its own copy
@@ -124,7 +124,7 @@ def pre_process(file: OnnxFile, output: Path) -> None:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """onnxruntime's quantizer prints and logs for its own developers."""
+    """Silence onnxruntime's quantizer, which prints and logs for its own developers."""
     disabled = logging.root.manager.disable
     logging.disable(logging.ERROR)
     try:
@@ -135,7 +135,7 @@ def quiet() -> Iterator[None]:
 
 
 def _keep_node_metadata(model: onnx.ModelProto, file: OnnxFile) -> None:
-    """Exporters say there which module a node came from; onnxruntime drops it where it fuses."""
+    """Copy nodes' metadata, where exporters name their module; onnxruntime drops some of it."""
     known = {node.name: node.metadata_props for node in file.hollow.graph.node if node.name}
     for node in model.graph.node:
         metadata = known.get(node.name) or known.get(node.name.removesuffix("_quant"))
@@ -147,6 +147,7 @@ def _quantize(
     prepared: Path, ranges: Ranges, config: PtqConfig, *, folder: Path
 ) -> onnx.ModelProto:
     cache, output = folder / "ranges.json", folder / "quantized.onnx"
+    # Given ranges in a file, `quantize_static` does not calibrate by itself.
     save_tensors_data(ranges.data, cache)
     graph = onnx.load(prepared).graph
     overrides = tensor_overrides(graph, config, types=_TYPES)
@@ -173,6 +174,7 @@ def _quantize(
 
 
 def _check_overrides(graph: onnx.GraphProto, config: PtqConfig, *, made: set[str]) -> None:
+    """Refuse overrides of activations that onnxruntime gave no quantizer."""
     nodes = {node.name: node for node in graph.node}
     for override in config.overrides:
         if not override.activations:
@@ -187,6 +189,7 @@ def _check_overrides(graph: onnx.GraphProto, config: PtqConfig, *, made: set[str
 def _warnings(
     model: onnx.ModelProto, ranges: Ranges, config: PtqConfig, *, images: int, source: Path
 ) -> tuple[str, ...]:
+    """Name quantizers that calibration says little about; refuse a model without any."""
     quantized = {tensor.name.removesuffix("_scale") for tensor in model.graph.initializer}
     seen = {name: found for name, found in ranges.extremes.items() if name in quantized}
     if not seen:
@@ -209,8 +212,8 @@ def _warnings(
     return tuple(found)
 
 
-def finished(model: onnx.ModelProto, provenance: dict[str, Any]) -> bytes:
-    """The file's bytes, with its provenance and without opsets that no node uses."""
+def finish(model: onnx.ModelProto, provenance: dict[str, Any]) -> bytes:
+    """Give the file's bytes, with its provenance and without opsets that no node uses."""
     used = {node.domain or "" for node in model.graph.node}
     opsets = [entry for entry in model.opset_import if entry.domain in used]
     del model.opset_import[:]

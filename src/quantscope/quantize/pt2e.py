@@ -1,4 +1,4 @@
-"""Static quantization of ResNet8 with PyTorch's PT2E export flow. Needs the `torch` extra."""
+"""Quantize ResNet8 statically with PyTorch's PT2E export flow. Needs the `torch` extra."""
 
 import contextlib
 import hashlib
@@ -76,13 +76,14 @@ def quantize_torch(
         float_digest=hashlib.sha256(float_path.read_bytes()).hexdigest(),
         packages=("torch", "torchao", "onnx", "numpy"),
     )
-    content = _saved(program, provenance)
+    content = _save(program, provenance)
     onnx_content = None
     if onnx_output:
         from quantscope.quantize.pt2e_onnx import onnx_bytes
 
         with quiet_torch():
             onnx_content = onnx_bytes(program, provenance)
+    # Only now, with both contents made: a failed export leaves no file behind.
     write_whole(output, content)
     if onnx_output and onnx_content:
         write_whole(onnx_output, onnx_content)
@@ -114,7 +115,7 @@ def require_torch() -> None:
 
 @contextlib.contextmanager
 def quiet_torch() -> Iterator[None]:
-    """torch, torchao and onnxscript warn of their own deprecations and log missing kernels."""
+    """Silence torch, torchao and onnxscript on their deprecations and missing kernels."""
     disabled = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -127,6 +128,7 @@ def quiet_torch() -> Iterator[None]:
 
 
 def _prepare(model: "torch.nn.Module", config: PtqConfig, *, source: Path) -> "GraphModule":
+    """Export the network and put observers where the config wants quantizers."""
     from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
     from torchao.quantization.pt2e.quantizer.x86_inductor_quantizer import (
         X86InductorQuantizer,
@@ -135,7 +137,7 @@ def _prepare(model: "torch.nn.Module", config: PtqConfig, *, source: Path) -> "G
 
     from quantscope.quantize.pt2e_quantizer import PtqQuantizer, layers
 
-    graph = _exported(model).module()
+    graph = _export(model).module()
     check_layers(config, layers(graph.graph), model=str(source))
     if config.torch_quantizer == "x86":
         _name_convolutions(graph)
@@ -147,7 +149,7 @@ def _prepare(model: "torch.nn.Module", config: PtqConfig, *, source: Path) -> "G
     return prepared
 
 
-def _exported(model: "torch.nn.Module") -> "ExportedProgram":
+def _export(model: "torch.nn.Module") -> "ExportedProgram":
     import torch
 
     # With an example batch of 1 export would fix the batch at 1.
@@ -178,6 +180,7 @@ def _calibrate(observed: "GraphModule", images: Samples, progress: Progress) -> 
 
 
 def _warnings(observed: "GraphModule", *, images: int) -> tuple[str, ...]:
+    """Name quantizers whose observers saw nothing, or a single value."""
     from quantscope.quantize.pt2e_quantizer import layer_name
 
     modules = dict(observed.named_modules())
@@ -203,7 +206,7 @@ def _convert(observed: "GraphModule") -> "ExportedProgram":
 
     converted = convert_pt2e(observed)
     _drop_unused(converted)
-    program = _exported(converted)
+    program = _export(converted)
     program._example_inputs = None  # 3.1 of 3.7 MB, and a person's images are not the model
     for node in program.graph.nodes:
         node.meta.pop("stack_trace", None)  # paths of the machine that made it
@@ -212,14 +215,14 @@ def _convert(observed: "GraphModule") -> "ExportedProgram":
 
 
 def _drop_unused(model: "GraphModule") -> None:
-    """The float weights stay behind when their integers take their place."""
+    """Remove the float weights, which stay behind when their integers take their place."""
     used = {str(node.target) for node in model.graph.nodes if node.op == "get_attr"}
     for name in [name for name, _ in model.named_parameters() if name not in used]:
         path, _, attribute = name.rpartition(".")
         delattr(model.get_submodule(path), attribute)
 
 
-def _saved(program: "ExportedProgram", provenance: dict[str, Any]) -> bytes:
+def _save(program: "ExportedProgram", provenance: dict[str, Any]) -> bytes:
     import torch
 
     buffer = io.BytesIO()

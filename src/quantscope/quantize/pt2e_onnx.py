@@ -1,4 +1,4 @@
-"""A PT2E program as ONNX QDQ, with names that a person knows."""
+"""Write a PT2E program as ONNX QDQ, with names that a person knows."""
 
 import ast
 import copy
@@ -9,7 +9,7 @@ import torch
 from torch.export import ExportedProgram
 
 from quantscope.model.syntax import parse_expression
-from quantscope.quantize.onnx_backend import finished
+from quantscope.quantize.onnx_backend import finish
 
 OPSET = 21
 _QDQ = ("QuantizeLinear", "DequantizeLinear")
@@ -19,7 +19,7 @@ _SUFFIXES = {"Add": "add", "Pad": "pad", "Reshape": "flatten"}
 
 
 def onnx_bytes(program: ExportedProgram, provenance: dict[str, Any]) -> bytes:
-    """The ONNX file's content; the program is not changed."""
+    """Give the ONNX file's content; the program is not changed."""
     program = copy.deepcopy(program)
     _pool_by_mean(program)
     exported = torch.onnx.export(
@@ -43,7 +43,7 @@ def onnx_bytes(program: ExportedProgram, provenance: dict[str, Any]) -> bytes:
     graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
     graph.output[0].type.tensor_type.shape.dim[0].dim_param = "N"
     onnx.checker.check_model(model, full_check=True)
-    return finished(model, provenance)
+    return finish(model, provenance)
 
 
 def _pool_by_mean(program: ExportedProgram) -> None:
@@ -57,7 +57,7 @@ def _pool_by_mean(program: ExportedProgram) -> None:
 
 
 def _good_names(graph: onnx.GraphProto) -> dict[str, str]:
-    """Old tensor name -> new one, and each node gets its new name at once."""
+    """Map old tensor names to new ones; each node gets its new name at once."""
     new = {"input": "input", "logits": "logits"}
     reads = {name: node for node in graph.node for name in node.input}
     for node in graph.node:
@@ -103,7 +103,7 @@ def _rename(graph: onnx.GraphProto, new: dict[str, str]) -> None:
 
 
 def _own_parameters(graph: onnx.GraphProto) -> None:
-    """A scale and zero-point of its own for every tensor, named after it.
+    """Give every tensor a scale and zero-point of its own, named after it.
 
     torch shares equal constants between tensors that have nothing to do with each other. What a
     pad or a flatten moves keeps the parameters of what it came from.

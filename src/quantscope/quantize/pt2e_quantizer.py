@@ -1,4 +1,4 @@
-"""Where PT2E places its quantizers, for what torchao's x86 quantizer does not offer.
+"""Place PT2E's quantizers, for what torchao's x86 quantizer does not offer.
 
 They stand where onnxruntime puts them and integer hardware expects them: one at the input, one at
 what each layer writes (after the ReLU that follows it), both inputs of a residual addition, the
@@ -48,7 +48,7 @@ _OBSERVERS = {
 
 
 def layer_name(node: Node) -> str:
-    """The name that a person knows the operator by: `stack1.conv1`, `stack1.add`, `flatten`."""
+    """Give the name that a person knows an operator by: `stack1.conv1`, `stack1.add`, `flatten`."""
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     path = str(stack[-1][0]) if stack else ""
     own = {**dict.fromkeys(BINARY, "add"), **dict.fromkeys(MOVES, "")}
@@ -59,7 +59,7 @@ def layer_name(node: Node) -> str:
 
 
 def layers(graph: torch.fx.Graph) -> list[str]:
-    """The layers that an override can name, in order."""
+    """List the layers that an override can name, in order."""
     return [layer_name(node) for node in graph.nodes if node.target in LAYERS]
 
 
@@ -82,7 +82,7 @@ class PtqQuantizer(Quantizer):  # type: ignore[misc]
         return model
 
     def validate(self, model: GraphModule) -> None:
-        """Every annotation comes from a config that was checked."""
+        """Check nothing: every annotation comes from a config that was checked."""
 
     def _annotate_layer(self, node: Node, specs: dict[Node, QuantizationSpec]) -> None:
         override = self.overrides.get(layer_name(node))
@@ -154,6 +154,6 @@ def _node(value: object) -> Node:
 
 
 def _relu_after(node: Node) -> Node | None:
-    """The ReLU that alone reads the node."""
+    """Find the ReLU that alone reads the node."""
     users = list(node.users)
     return users[0] if len(users) == 1 and users[0].target in RELUS else None

@@ -1,4 +1,4 @@
-"""What a quantization gives back, and the provenance that its model carries."""
+"""The result of a quantization, and the provenance that its model carries."""
 
 import hashlib
 import json
@@ -55,7 +55,7 @@ class Quantized:
 def make_provenance(
     config: PtqConfig, images: Samples, *, float_digest: str, packages: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Everything the model follows from. No time and no path: the same inputs say the same."""
+    """Collect all that the model follows from. No time, no path: the same inputs say the same."""
     indices = np.ascontiguousarray(images.indices, dtype="<i8")
     return {
         "config": config.to_dict(),

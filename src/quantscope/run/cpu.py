@@ -1,4 +1,4 @@
-"""What of this CPU decides how 8-bit products are added up."""
+"""The facts of this CPU that decide how 8-bit products are added up."""
 
 import platform
 from functools import cache
@@ -7,7 +7,7 @@ from pathlib import Path
 
 @cache
 def cpu_flags() -> frozenset[str] | None:
-    """The instruction sets that Linux lists for an x86 CPU; None where that cannot be read."""
+    """Read the instruction sets that Linux lists for an x86 CPU; None where it lists none."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -18,7 +18,7 @@ def cpu_flags() -> frozenset[str] | None:
 
 @cache
 def cpu_name() -> str:
-    """The model's name as Linux gives it, otherwise the architecture."""
+    """Read the CPU's model name where Linux gives it; otherwise give the architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -28,7 +28,7 @@ def cpu_name() -> str:
 
 
 def saturates_8bit_products() -> bool | None:
-    """Whether u8 x s8 products are added in pairs with 16-bit saturation here (x86 without VNNI).
+    """Say whether u8 x s8 products are added in pairs with 16-bit saturation (x86 without VNNI).
 
     None where the CPU's instruction sets cannot be read.
     """

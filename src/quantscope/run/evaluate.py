@@ -1,4 +1,4 @@
-"""Accuracy, loss, classes and confusion of a model, and two models on the same images."""
+"""Evaluate a classifier: accuracy, loss and confusion; and two of them on the same images."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -25,19 +25,21 @@ NO_CLASS = -1
 
 @dataclass(frozen=True)
 class ClassAccuracy:
+    """The images of one class: how many there are, and how many are classified correctly."""
+
     name: str
     correct: int
     total: int
 
     @property
     def accuracy(self) -> float | None:
-        """None where the data has no image of this class."""
+        """The fraction of correct images; None where the data has no image of this class."""
         return self.correct / self.total if self.total else None
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a model made of a set of images, with all that is needed to say so honestly."""
+    """The classes that a model gave a set of images, with the provenance of every number."""
 
     model: str
     digest: str
@@ -47,9 +49,9 @@ class Evaluation:
     labels: NDArray[np.int64]
     predictions: NDArray[np.int64]
     indices: NDArray[np.int64]
-    """Of each image in the full set."""
+    """The index of each image in the full set."""
     scores: NDArray[np.floating]
-    """[images, classes], as the model gave them."""
+    """The model's own output, [images, classes]: logits or probabilities."""
     loss: float | None
     """Mean cross-entropy in nats; None when a score is NaN or infinite.
 
@@ -82,12 +84,12 @@ class Evaluation:
 
     @property
     def not_finite(self) -> int:
-        """Images with a NaN score; they count as wrong and stand in no column of the confusion."""
+        """The number of images with a NaN score; they count as wrong, and not in the confusion."""
         return int((self.predictions == NO_CLASS).sum())
 
     @property
     def confusion(self) -> NDArray[np.int64]:
-        """Rows are the true class, columns the predicted one."""
+        """The counts [classes, classes]: rows are the true class, columns the predicted one."""
         classes = len(self.class_names)
         seen = self.predictions != NO_CLASS
         pairs = self.labels[seen] * classes + self.predictions[seen]
@@ -126,7 +128,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class ClassChange:
-    """First minus second, for the images of one class."""
+    """First minus second, for the images of one class; `delta` is None where there are none."""
 
     name: str
     delta: float | None
@@ -154,7 +156,7 @@ class PairedDelta:
 
     @property
     def delta(self) -> float:
-        """First minus second accuracy."""
+        """The first accuracy minus the second, as a fraction."""
         return self.first.accuracy - self.second.accuracy
 
     @property
@@ -167,7 +169,7 @@ class PairedDelta:
 
     @property
     def changed(self) -> NDArray[np.int64]:
-        """Indices, in the full set, of the images that the two put into different classes."""
+        """The indices, in the full set, of the images that the two put into different classes."""
         indices: NDArray[np.int64] = self.first.indices[
             self.first.predictions != self.second.predictions
         ]
@@ -190,17 +192,17 @@ class PairedDelta:
 
     @property
     def confusion_change(self) -> NDArray[np.int64]:
-        """First minus second; rows are the true class."""
+        """The first confusion minus the second; rows are the true class."""
         return self.first.confusion - self.second.confusion
 
     @property
     def gained(self) -> NDArray[np.int64]:
-        """Indices of the images that only the first gets right."""
+        """The indices of the images that only the first gets right."""
         return self._only(self.first, self.second)
 
     @property
     def lost(self) -> NDArray[np.int64]:
-        """Indices of the images that only the second gets right."""
+        """The indices of the images that only the second gets right."""
         return self._only(self.second, self.first)
 
     @staticmethod
@@ -287,6 +289,7 @@ def evaluate_scores(
 def judge_scores(scores: Scores, data: Samples, *, model: str, execution: Execution) -> Evaluation:
     """Take each row's largest score for its class; nothing is said of loss and provenance."""
     classes = scores.shape[1]
+    # argmax would give a NaN's own place as the class.
     with_nan = np.isnan(scores).any(axis=1)
     names = data.class_names if len(data.class_names) == classes else ()
     return Evaluation(
@@ -346,13 +349,15 @@ def check_labels(data: Samples, classes: int, model: str) -> None:
 def _cross_entropy(
     scores: NDArray[np.floating], labels: NDArray[np.int64], *, probabilities: bool
 ) -> float | None:
+    """Give the mean cross-entropy in nats; None where a score is not finite."""
     if not np.isfinite(scores).all():
         return None
-    rows = scores.astype(np.float64)
+    wide = scores.astype(np.float64)
     if probabilities:
         # A quantized softmax gives zeros, which would be infinite; the floor is Keras's.
-        log_p = np.log(np.maximum(rows, SMALLEST_PROBABILITY))
+        log_p = np.log(np.maximum(wide, SMALLEST_PROBABILITY))
     else:
-        shifted = rows - rows.max(axis=1, keepdims=True)
+        # Without the shift, exp of a large logit overflows.
+        shifted = wide - wide.max(axis=1, keepdims=True)
         log_p = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
     return float(-log_p[np.arange(len(labels)), labels].mean())

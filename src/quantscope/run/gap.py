@@ -28,7 +28,7 @@ class KernelGap:
 
     @cached_property
     def paired(self) -> PairedDelta:
-        """Runtime minus reference."""
+        """The two evaluations image by image, runtime minus reference."""
         return paired(self.runtime, self.reference)
 
     @property
@@ -37,9 +37,10 @@ class KernelGap:
         return self.paired.p_value < SIGNIFICANT_P
 
     def explanation(self) -> str | None:
-        """Why the kernels differ from the stated arithmetic; None when the gap may be chance."""
+        """Say why the kernels differ from the file's arithmetic; None if the gap may be chance."""
         if not self.is_real:
             return None
+        # In points; the delta is runtime minus reference, so a loss is negative.
         lost = -100 * self.paired.delta
         what = f"This CPU's kernels cost {lost:.2f} points" if lost > 0 else "The kernels differ"
         suspects = [layer.name for layer in self.kernels.layers if layer.saturates]

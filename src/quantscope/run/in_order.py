@@ -1,4 +1,4 @@
-"""Batches executed side by side, their results taken in order."""
+"""Execute batches side by side in threads and take their results in order."""
 
 import os
 from collections import deque
@@ -10,7 +10,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 BYTES_AT_ONCE = 1 << 18
-"""How many bytes of numbers wait before NumPy is called for them: for a few it takes as long."""
+"""The bytes of numbers that wait before NumPy is called for them: for a few it takes as long."""
 
 
 def cores() -> int:
@@ -18,7 +18,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def side_by_side(
+def run_side_by_side(
     run: Callable[[Item], Result], items: Iterable[Item], *, threads: int
 ) -> Iterator[tuple[Item, Result]]:
     """Give each item and what `run` makes of it, in the items' order.

@@ -1,4 +1,4 @@
-"""How a model is fed: from rows of samples to what its inputs take, batch by batch."""
+"""Feed a model: turn rows of samples into the arrays that its inputs take, batch by batch."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class Intake:
     most: int | None = None
 
     def default_batch(self) -> int:
-        """As many rows as keep the inputs of a batch near 4 MB."""
+        """Choose as many rows as keep the inputs of a batch near 4 MB, at most 256."""
         if self.fixed_batch:
             return self.fixed_batch
         row_bytes = sum(_bytes_a_row(port) for port in self.ports)
@@ -74,7 +74,10 @@ class Intake:
             yield Batch(fill_up(feed(start, end), least), max(count, least), count)
 
     def feeder(self, samples: Samples) -> Callable[[int, int], Feeds]:
-        """A function from a range of rows to the model's inputs, or one line why there is none."""
+        """Give a function from a range of rows to the model's inputs; refuse unfitting samples.
+
+        Samples of one array feed a model of one input whatever their names are.
+        """
         if len(self.ports) == 1 and len(samples.arrays) == 1:
             arrays = {self.ports[0].name: samples.images}
         else:
@@ -85,10 +88,11 @@ class Intake:
             raise BadDataError(
                 f"{samples.name} has no array {missing!r}, an input of {self.model}; it has {found}"
             )
-        parts = [(port, self._fitting(port, arrays[port.name], samples)) for port in self.ports]
-        return lambda start, stop: {port.name: rows(start, stop) for port, rows in parts}
+        parts = [(port, self._fit(port, arrays[port.name], samples)) for port in self.ports]
+        return lambda start, stop: {port.name: take(start, stop) for port, take in parts}
 
-    def _fitting(self, port: Port, array: Array, samples: Samples) -> Callable[[int, int], Array]:
+    def _fit(self, port: Port, array: Array, samples: Samples) -> Callable[[int, int], Array]:
+        """Give a function from a range of rows to one input, in the layout and type it takes."""
         wanted, found = _row_shape(port), array.shape[1:]
         if samples.layout == "as-is":
             if not _fits(found, wanted):
@@ -98,6 +102,7 @@ class Intake:
                 )
             return lambda start, stop: self._typed(port, array[start:stop], samples)
         channels_last = (*found[1:], found[0])
+        # An open first size is taken for a height, so for channels last.
         if _fits(found, wanted) and None not in wanted[:1]:
             return lambda start, stop: self._typed(port, array[start:stop], samples)
         if _fits(channels_last, wanted):
@@ -150,7 +155,7 @@ def _filled(array: Array, least: int) -> Array:
 
 
 def _row_shape(port: Port) -> tuple[int | None, ...]:
-    """The shape of one row; None where any size goes."""
+    """Give the shape of one row; None stands where any size goes."""
     return tuple(dim if isinstance(dim, int) else None for dim in (port.shape or ())[1:])
 
 

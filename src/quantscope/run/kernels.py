@@ -1,4 +1,4 @@
-"""Which kernels run a model's layers: as integers, as float, or merged into others."""
+"""The kernels that run a model's layers: as integers, as float, or merged into others."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -19,7 +19,7 @@ MOVING_OPS = frozenset(
 
 @dataclass(frozen=True)
 class LayerKernel:
-    """How one operator of the model is executed."""
+    """One operator of the model, and what executes it."""
 
     name: str
     op_type: str
@@ -27,7 +27,7 @@ class LayerKernel:
     executed_as: str | None
     """The operator that runs, or None when the optimizer merged this one into another."""
     why: str | None = None
-    """Why it is not an integer kernel, where that is known."""
+    """The reason why it is not an integer kernel, where that is known."""
     saturates: bool = False
     """Whether it multiplies uint8 by int8, which saturates on x86 without VNNI."""
 
@@ -61,7 +61,7 @@ class KernelMap:
 
 
 def changed_layers(plain: KernelMap, other: KernelMap) -> list[str]:
-    """Those that run otherwise; both maps are of the same layers."""
+    """Name the layers that run otherwise; both maps are of the same layers."""
     return [
         one.name
         for one, two in zip(plain.layers, other.layers, strict=True)

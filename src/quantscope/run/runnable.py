@@ -78,7 +78,7 @@ class Runnable(ABC):
 
     @abstractmethod
     def is_value(self, name: str) -> bool:
-        """Whether the file computes a value of this name, be it a tensor of `Network` or not."""
+        """Say whether the file computes a value of this name, a tensor of `Network` or not."""
 
     @abstractmethod
     def see(
@@ -123,7 +123,7 @@ class Runnable(ABC):
         return nullcontext()
 
     def kernels(self) -> "KernelMap | None":
-        """Which kernels run its layers; None where what the file states is what runs."""
+        """Say which kernels run its layers; None where what the file states is what runs."""
         return None
 
 
@@ -147,6 +147,7 @@ def open_runnable(
     opened.check_int8_kernels(int8_kernels)
     chosen = opened.pick_execution(execution, usual=usual)
     if opened.framework == "torch":
+        # PyTorch is imported when one of its files is run, not before.
         from quantscope.run.torch.runnable import open_torch
 
         return open_torch(opened, threads=threads)

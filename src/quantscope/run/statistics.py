@@ -12,7 +12,7 @@ Z_95 = NormalDist().inv_cdf(0.975)
 
 
 def wilson_interval(correct: int, total: int) -> tuple[float, float]:
-    """The 95 % Wilson score interval of a proportion."""
+    """Give the 95 % Wilson score interval of a proportion."""
     p = correct / total
     centre = p + Z_95**2 / (2 * total)
     spread = Z_95 * sqrt(p * (1 - p) / total + Z_95**2 / (4 * total**2))
@@ -62,7 +62,10 @@ def _student_t_within(t: float, degrees: int) -> float:
 
 
 def mcnemar_exact(only_first: int, only_second: int) -> float:
-    """Two-sided p of McNemar's exact test; the arguments are the images only one got right."""
+    """Give the two-sided p of McNemar's exact test.
+
+    The arguments are the numbers of images that only one of the two got right.
+    """
     flipped = only_first + only_second
     fewer = min(only_first, only_second)
     # Binomial coefficients one from the other, in integers until the one division: 2**flipped
@@ -76,7 +79,7 @@ def mcnemar_exact(only_first: int, only_second: int) -> float:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How often each of two classifiers is right on the same images."""
+    """The numbers of images that both, one or neither of two classifiers gets right."""
 
     both: int
     only_first: int
@@ -89,7 +92,7 @@ class Agreement:
 
 
 def delta_interval(agreement: Agreement) -> tuple[float, float]:
-    """The 95 % interval of (first - second) accuracy, paired: Newcombe 1998, method 10."""
+    """Give the 95 % interval of (first - second) accuracy, paired: Newcombe 1998, method 10."""
     n = agreement.total
     first = agreement.both + agreement.only_first
     second = agreement.both + agreement.only_second
@@ -106,6 +109,7 @@ def delta_interval(agreement: Agreement) -> tuple[float, float]:
 
 
 def _correlation(agreement: Agreement) -> float:
+    """Give the phi coefficient of the two, with Newcombe's correction; 0 where undefined."""
     a, b, c, d = (
         agreement.both,
         agreement.only_first,

@@ -1,4 +1,4 @@
-"""Which configurations a study has: a TOML file, or a preset.
+"""Read which configurations a study has, from a TOML file or a preset.
 
 A file has a base that every configuration starts from, grids whose every combination is a
 configuration, and single ones:
@@ -42,8 +42,9 @@ from quantscope.study.typed import fits
 Values = Mapping[str, Any]
 INT8_KERNELS = "int8_kernels"
 _MOST_BYTES = 2**18
-"""A study of 10,000 single configurations would have more; grids say it in a line."""
+"""The limit of a file; 10,000 single configurations would be more, but grids say it in a line."""
 
+# A dotted key is a table for each of its parts; no study nests twenty of them.
 _DEEP_KEY = re.compile(r"(?<![\w-])(?:[\w-]++\s*+\.\s*+){20}")
 _MOST_CONFIGS = 10_000
 SECTIONS = ("base", "grid", "config")
@@ -80,7 +81,7 @@ class Plan:
 
 
 def read_plan(path: Path) -> Plan:
-    """The configurations of a TOML file."""
+    """Read the configurations of a TOML file."""
     wanted = "a study's TOML file, or --preset ptq"
     content = read_bytes(path, wanted, kind=BadConfigError, most_bytes=_MOST_BYTES)
     try:
@@ -99,7 +100,7 @@ def read_plan(path: Path) -> Plan:
 
 
 def plan_from(document: Values, *, name: str) -> Plan:
-    """The configurations of a TOML document as it was parsed."""
+    """Read the configurations of a TOML document as it was parsed."""
     for key in document:
         if key not in SECTIONS:
             raise BadConfigError(f"there is no section '{key}'; there are: {', '.join(SECTIONS)}")
@@ -130,7 +131,7 @@ def plan_from(document: Values, *, name: str) -> Plan:
 
 
 def preset(name: str) -> Plan:
-    """A study that comes with the package."""
+    """Give a study that comes with the package."""
     if name != "ptq":
         raise BadConfigError(f"There is no preset '{name}'; there is: ptq")
     return plan_from(PTQ, name="preset ptq")
@@ -199,6 +200,7 @@ def _check_count(grids: list[Values], singles: list[Values]) -> None:
 
 
 def _combinations(grid: Values, what: str) -> Iterator[Values]:
+    """Give every combination of a grid's values."""
     _check_keys(grid, what)
     for key, values in grid.items():
         if not isinstance(values, list) or not values:
@@ -225,7 +227,7 @@ def _check_keys(values: Values, what: str) -> None:
 
 
 def _check_types(values: Values, hints: Mapping[str, Any]) -> None:
-    """What a text file can hold is more than what a dataclass expects to be given."""
+    """Refuse types that a text file can hold but a dataclass does not expect."""
     for key, value in values.items():
         if key == "overrides":
             for override in _list_of_tables(value):

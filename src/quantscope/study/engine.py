@@ -1,4 +1,4 @@
-"""Jobs in, rows on disk: each as soon as it is there, none twice, none lost to another's crash.
+"""Turn jobs into rows on disk: each as soon as it is there, none lost to another's crash.
 
 A job is a JSON-able configuration, its row what a function makes of it, in whatever process. A
 function that raises gives a row that says why. One that takes its worker process down is tried
@@ -28,7 +28,7 @@ from quantscope.study.folder import Row, StudyFolder
 from quantscope.study.pools import BorrowedPool, Pool, WorkerPool, killed_worker_errors
 
 Work = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-"""From a job's configuration to its result, both JSON-able; sent to other processes."""
+"""A function from a job's configuration to its result, both JSON-able; other processes run it."""
 
 DEATHS_ALLOWED = 2
 SECONDS_BETWEEN_LOOKS = 0.2
@@ -36,7 +36,7 @@ SECONDS_BETWEEN_LOOKS = 0.2
 
 @dataclass(frozen=True)
 class Job:
-    """`key` says what the row follows from: the same key, the same row."""
+    """A configuration to run; `key` says what its row follows from: the same key, the same row."""
 
     key: str
     label: str
@@ -44,7 +44,7 @@ class Job:
 
 
 def key_of(**parts: Any) -> str:
-    """A short digest of JSON-able values."""
+    """Make a short digest of JSON-able values."""
     text = json.dumps(parts, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
@@ -60,7 +60,7 @@ def run_jobs(
     what: str = "Study",
     progress: Progress = silent,
 ) -> dict[str, Row]:
-    """Run the jobs that have no row in the folder yet; returns the rows of all, by key.
+    """Run the jobs that have no row in the folder yet; give the rows of all, by key.
 
     `executor` is any of `concurrent.futures`; without one, `workers` processes (all cores).
     """
@@ -90,6 +90,8 @@ def run_jobs(
 
 
 class _Schedule:
+    """Jobs that wait, run, or are suspected of having taken their worker process down."""
+
     def __init__(self, jobs: list[Job], work: Work, pool: Pool):
         self.work, self.pool = work, pool
         self.waiting = deque(jobs)
@@ -98,7 +100,7 @@ class _Schedule:
         self.flying: dict[Future[Row], Job] = {}
 
     def run(self, look: Callable[[list[Row]], None]) -> None:
-        """Calls `look` with the rows that came, several times a second; it may raise to stop."""
+        """Call `look` with the rows that came, several times a second; it may raise to stop."""
         try:
             while self.waiting or self.suspects or self.flying:
                 self._submit()
@@ -110,6 +112,7 @@ class _Schedule:
             self.pool.stop()
 
     def _submit(self) -> None:
+        # One at a time with nothing beside it, so that a death tells which job it was.
         if self.suspects:
             if not self.flying:
                 self._start(self.suspects)
@@ -131,6 +134,8 @@ class _Schedule:
         return True
 
     def _collect(self) -> list[Row]:
+        """Take what is finished; give its rows."""
+        # Only a job that ran alone is known to have killed its worker.
         alone = len(self.flying) == 1
         rows: list[Row] = []
         fallen: list[Job] = []
@@ -159,7 +164,7 @@ class _Schedule:
         return rows
 
     def _fallen_since(self, rows: list[Row]) -> list[Job]:
-        """A broken pool fails all that was in flight, though not in one instant."""
+        """Wait for the rest: a broken pool fails all that was in flight, but not in one instant."""
         fallen = []
         wait(self.flying)
         for future, job in self.flying.items():
@@ -171,6 +176,7 @@ class _Schedule:
         return fallen
 
     def _accuse(self, job: Job, rows: list[Row]) -> None:
+        """Try a job again alone, or give it up with a row that says so."""
         if self.deaths[job.key] < DEATHS_ALLOWED:
             self.suspects.append(job)
             return
@@ -179,11 +185,13 @@ class _Schedule:
 
 
 def attempt(work: Work, job: Job) -> Row:
-    """A job's row, whatever happens short of the process's end."""
+    """Make a job's row, whatever happens short of the process's end."""
     started = time.perf_counter()
     try:
         result = dict(work(job.config))
+        # Here, where it fails only this job, not where the row is written.
         json.dumps(result, allow_nan=False)
+    # A job that exits must not take its worker along.
     except (Exception, SystemExit) as error:
         return failed_row(job, reason_of(error), seconds=time.perf_counter() - started)
     return {
@@ -205,7 +213,7 @@ def failed_row(job: Job, reason: str, *, seconds: float | None = None) -> Row:
 
 
 def _is_of(row: Row, job: Job) -> bool:
-    """Whether a row says of itself what its name says."""
+    """Say whether a row says of itself what its name says."""
     return key_of(head=_head(job)) == key_of(head={name: row[name] for name in _head(job)})
 
 
@@ -214,7 +222,7 @@ def _head(job: Job) -> Row:
 
 
 def reason_of(error: BaseException) -> str:
-    """One line. An error of ours explains itself; of others the kind is named too."""
+    """Give one line. An error of ours explains itself; of others the kind is named too."""
     lines = str(error).strip().splitlines()
     text = lines[0] if lines else ""
     if isinstance(error, QuantscopeError):

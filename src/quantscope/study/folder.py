@@ -1,4 +1,4 @@
-"""A study's folder: one file a row, written whole, for one model and one set of images."""
+"""Keep a study's folder: one file a row, written whole, of one model and one set of images."""
 
 import itertools
 import json
@@ -28,25 +28,25 @@ from quantscope.study.typed import fits
 
 Row = dict[str, Any]
 _MOST_BYTES = 16 * 2**20
-"""A row with the predictions for 50,000 images takes half a megabyte."""
+"""The limit of a row's file; one with the predictions for 50,000 images takes half a megabyte."""
 
 MANIFEST = "study.json"
 WRITTEN = (MANIFEST, "results.csv", "results.json", "report.md", "report.html")
-"""What a study writes into its folder, beside rows and figures."""
+"""The files that a study writes into its folder, beside rows and figures."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What a study is of. Two with different digests do not share a folder."""
+    """The model or data that a study is of. Two with different digests do not share a folder."""
 
     name: str
     digest: str | None
-    """None where there is none; a later run may bring one."""
+    """The sha256; None where there is no such subject, which a later run may bring."""
 
 
 @dataclass(frozen=True)
 class StudyFolder:
-    """Only what is in `rows` counts as done.
+    """A folder of rows; only what is in `rows` counts as done.
 
     `check` raises `ValueError` for a row that lacks anything. Such rows, and files that are no rows
     at all, were set aside when the folder was opened: `damaged` are the names that they have now.
@@ -58,11 +58,11 @@ class StudyFolder:
 
     @property
     def scratch(self) -> Path:
-        """For what worker processes write on their way; emptied when the folder is opened."""
+        """The folder for what workers write on their way; emptied when the study is opened."""
         return self.path / ".scratch"
 
     def rows(self) -> dict[str, Row]:
-        """Every finished row by its key; what is no row counts as not there."""
+        """Read every finished row, by its key; what is no row counts as not there."""
         found = {}
         for file in self._row_files():
             with suppress(ValueError):

@@ -1,4 +1,4 @@
-"""Where a study's jobs run: worker processes of our own, or an executor that somebody brings."""
+"""Give a study's jobs a place to run: worker processes of our own, or somebody's executor."""
 
 import importlib
 import multiprocessing
@@ -22,14 +22,14 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 
 class Pool(Protocol):
-    """`limit` jobs are given to the executor at once; None is all of them."""
+    """An executor's keeper; `limit` jobs are given to it at once, None is all of them."""
 
     limit: int | None
 
     def executor(self) -> Executor: ...
 
     def discard(self) -> None:
-        """The executor broke: end what is left of it, so that the next one is new."""
+        """End what is left of an executor that broke, so that the next one is new."""
 
     def stop(self) -> None:
         """End everything that runs, now."""
@@ -53,7 +53,7 @@ class BorrowedPool:
         )
 
     def stop(self) -> None:
-        """Its jobs are cancelled by the one who submitted them."""
+        """Do nothing: its jobs are cancelled by the one who submitted them."""
 
 
 class WorkerPool:
@@ -124,25 +124,27 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _cores() -> int:
-    """Those that this process may use."""
+    """Count the cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def _start_worker(parent: Connection, scratch: str | None) -> None:
+    """Set up a worker process: quiet, of one thread, and gone when its parent is."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if not sys.warnoptions:  # as in `cli/process.py`, for a warning here reaches the person too
         warnings.simplefilter("ignore")
     for name in THREAD_VARIABLES:  # PyTorch is not imported yet
         os.environ[name] = "1"
+    # What a killed worker leaves behind is removed with the study's scratch folder.
     if scratch:
         tempfile.tempdir = scratch
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 
 def _end_with(parent: Connection) -> None:
-    """Nothing is ever sent: the pipe ends when the parent closes it, or is killed."""
+    """Wait for the pipe's end, then exit: nothing is sent, it ends when the parent does."""
     try:
         parent.recv_bytes()
     except (EOFError, OSError):
@@ -151,7 +153,7 @@ def _end_with(parent: Connection) -> None:
 
 @contextmanager
 def dask_executor(address: str, *, seconds: float = 10) -> Iterator[Executor]:
-    """The executor of a Dask cluster. Its workers need quantscope, and the same versions of it."""
+    """Connect to a Dask cluster. Its workers need quantscope, and the same versions of it."""
     try:
         distributed: Any = importlib.import_module("distributed")
     except ModuleNotFoundError:
@@ -178,6 +180,6 @@ def _first_line(error: BaseException) -> str:
 
 
 def killed_worker_errors() -> tuple[type[BaseException], ...]:
-    """What a Dask cluster raises for a task that took several workers down."""
+    """Give what a Dask cluster raises for a task that took several workers down."""
     distributed = sys.modules.get("distributed")
     return (distributed.KilledWorker,) if distributed else ()

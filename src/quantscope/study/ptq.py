@@ -1,4 +1,4 @@
-"""One row of a PTQ study: quantize, evaluate in both executions, compare with the float model."""
+"""Make one row of a PTQ study: quantize, evaluate in both executions, compare with float."""
 
 import hashlib
 import platform
@@ -25,10 +25,10 @@ from quantscope.run.gap import gap_between
 from quantscope.study.config import StudyConfig
 
 THREADS = 1
-"""Of each row: rows run side by side, and one thread gives the same sums everywhere."""
+"""The threads of each row: rows run side by side, and one gives the same sums everywhere."""
 PACKAGES = ("numpy", "onnx", "onnxruntime", "torch", "torchao")
 Predictions = Mapping[str, tuple[int, ...]]
-"""Of the float model by execution, image by image."""
+"""The float model's classes by execution, image by image."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class ModelFile:
     content: bytes | None = field(default=None, repr=False)
 
     def in_folder(self, folder: Path) -> Path:
-        """Where it can be read; raises if it is not what it was when the study began."""
+        """Give a path to read it from; refuse a file that changed since the study began."""
         if self.content is not None:
             path = folder / f"float{Path(self.name).suffix}"
             path.write_bytes(self.content)
@@ -57,7 +57,7 @@ class ModelFile:
 
 @dataclass(frozen=True)
 class ImagesFile:
-    """What `--data` said, and the digest that the images must have wherever they are loaded."""
+    """A set of images as `--data` named it, and the digest it must have wherever it is loaded."""
 
     spec: str
     count: int | None
@@ -66,7 +66,7 @@ class ImagesFile:
 
 @dataclass(frozen=True)
 class PtqSetting:
-    """What all rows of a study share; sent along with each."""
+    """The models and images that all rows of a study share; sent along with each."""
 
     models: Mapping[Framework, ModelFile]
     data: ImagesFile
@@ -77,7 +77,7 @@ class PtqSetting:
 def baseline_row(
     setting: PtqSetting, config: Mapping[str, Any], *, progress: Progress = silent
 ) -> dict[str, Any]:
-    """The float model of the framework that the config names."""
+    """Evaluate the float model of the framework that the config names."""
     framework: Framework = config["baseline"]
     model = setting.models[framework]
     data = _images(setting.data)
@@ -112,7 +112,7 @@ def kept_row(
     name: str = "model",
     progress: Progress = silent,
 ) -> tuple[dict[str, Any], Path]:
-    """As `ptq_row`, with the model, which stays in `folder` under that name."""
+    """Make a row as `ptq_row` does, and leave the model in `folder` under that name."""
     chosen = StudyConfig.from_dict(config)
     framework = chosen.ptq.framework
     data = _images(setting.data)
@@ -248,7 +248,7 @@ def _provenance(setting: PtqSetting, framework: Framework, of: Evaluation) -> di
 
 
 def versions() -> dict[str, str]:
-    """Of all that a row follows from; with another of them it is another row."""
+    """Give the versions of all that a row follows from; with another it is another row."""
     own = {"quantscope": __version__, "python": platform.python_version()}
     return own | {name: found for name in PACKAGES if (found := _version(name))}
 

@@ -1,4 +1,4 @@
-"""A PTQ study from beginning to end: baselines first, then every configuration against them."""
+"""Run a PTQ study: baselines first, then every configuration against them."""
 
 import hashlib
 from collections.abc import Mapping
@@ -208,7 +208,7 @@ def _job(config: Mapping[str, Any], label: str, setting: PtqSetting, framework: 
 def _jobs(
     plan: Plan, setting: PtqSetting, impossible: Mapping[str, str]
 ) -> tuple[list[Job], dict[str, Row]]:
-    """What can run, and rows for what cannot: they are not kept, for another day they may."""
+    """Give jobs for what can run, and rows, which are not kept, for what cannot run today."""
     jobs: list[Job] = []
     refused: dict[str, Row] = {}
     for config in plan.configs:
@@ -232,7 +232,7 @@ def predictions_of(baseline: Row) -> dict[str, tuple[int, ...]]:
 def _result(
     plan: Plan, folder: StudyFolder, chosen: Mapping[str, Row], baselines: Mapping[Framework, Row]
 ) -> StudyResult:
-    """This plan's rows in its order, then those that the folder has from others."""
+    """List this plan's rows in its order, then those that the folder has from others."""
     order = {config.label(): number for number, config in enumerate(plan.configs)}
     others = [
         row

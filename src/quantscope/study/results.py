@@ -1,4 +1,4 @@
-"""What a study found: rows against their baseline, as a table, CSV and JSON."""
+"""The results of a study: rows against their baseline, as a table, CSV and JSON."""
 
 import csv
 import io
@@ -62,7 +62,7 @@ class Measured:
     change: Change | None
 
     def is_consistent(self) -> bool:
-        """Whether the numbers are of as many classes and images as they say."""
+        """Say whether the numbers are of as many classes and images as they say."""
         classes = len(self.classes)
         tables = [self.class_correct, self.class_total, self.confusion, *self.confusion]
         if self.change is not None:
@@ -131,13 +131,13 @@ class StudyRow:
         return self.reason is not None
 
     def executions(self) -> dict[str, Measured]:
-        """Those that were measured, by name."""
+        """Give the executions that were measured, by name."""
         both = {"reference": self.reference, "runtime": self.runtime}
         return {name: found for name, found in both.items() if found}
 
     @classmethod
     def from_dict(cls, row: Row) -> "StudyRow":
-        """Read a row; `ValueError` if it lacks anything that a study writes."""
+        """Read a row; raise `ValueError` if it lacks anything that a study writes."""
         try:
             found = cls._from_dict(row)
         except (KeyError, TypeError, AttributeError) as error:
@@ -147,7 +147,7 @@ class StudyRow:
         return found
 
     def _is_whole(self) -> bool:
-        """Whether it says where it comes from, and its numbers are of the same classes."""
+        """Say whether it names where it comes from, and its numbers are of the same classes."""
         if self.failed:
             return not self.executions()
         facts = self.facts.get("provenance")
@@ -178,7 +178,10 @@ class StudyRow:
 
 @dataclass(frozen=True)
 class StudyResult:
-    """`baselines` are the float models by framework; `skipped` what a grid could not have."""
+    """The rows of a study; `baselines` are the float models' rows by framework.
+
+    `skipped` says what a grid could not have.
+    """
 
     name: str
     rows: tuple[StudyRow, ...]
@@ -222,7 +225,7 @@ class StudyResult:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """Each value that occurs among the rows: more than one where a study was continued
+        """The values that occur among the rows: more than one where a study was continued
         elsewhere or with other versions."""
         found: dict[str, Any] = {}
         for row in (*self.baselines.values(), *self.measured):
@@ -234,7 +237,7 @@ class StudyResult:
         return found
 
     def table(self) -> list[dict[str, Any]]:
-        """One flat record a row, the same columns in each; None where there is nothing."""
+        """Give one flat record a row, the same columns in each; None where there is nothing."""
         return [_record(row) for row in self.rows]
 
     def to_csv(self) -> str:
@@ -246,7 +249,7 @@ class StudyResult:
         return buffer.getvalue()
 
     def to_dict(self) -> dict[str, Any]:
-        """All but the predictions, which stay in each row's file."""
+        """Give all in plain values but the predictions, which stay in each row's file."""
         return {
             "study": self.name,
             "baselines": {name: _without_images(row) for name, row in self.baselines.items()},
@@ -258,7 +261,7 @@ class StudyResult:
 
 
 def write_results(result: StudyResult, folder: Path) -> None:
-    """`results.csv` and `results.json`."""
+    """Write `results.csv` and `results.json`."""
     write_whole(folder / "results.csv", result.to_csv().encode())
     text = json.dumps(result.to_dict(), indent=1, allow_nan=False, ensure_ascii=False)
     write_whole(folder / "results.json", text.encode())

@@ -1,4 +1,4 @@
-"""Configurations tried one at a time, as a person asks for them; their models are kept."""
+"""Try configurations one at a time, as a person asks for them, and keep their models."""
 
 import re
 import shutil
@@ -21,6 +21,8 @@ from quantscope.study.results import StudyResult, StudyRow
 
 @dataclass(frozen=True)
 class Trial:
+    """A configuration that was tried: what was measured, and where its model is."""
+
     config: StudyConfig
     row: StudyRow
     model: Path
@@ -31,7 +33,7 @@ class Trial:
 
 
 class Trials:
-    """One float model, one set of images; every trial is measured against the float model on them.
+    """The trials of one float model on one set of images, each measured against that model.
 
     Models are kept in `folder`, one folder each. The same configuration is tried once. Baselines
     are measured when they are first needed.
@@ -56,7 +58,7 @@ class Trials:
         return tuple(self._trials.values())
 
     def attempt(self, config: StudyConfig, *, progress: Progress = silent) -> Trial:
-        """Quantize and measure; raises what the quantization refuses."""
+        """Quantize and measure, or raise as the quantization does."""
         framework = config.ptq.framework
         if framework not in self._setting.models:
             raise BadModelError(self.no_torch)
@@ -81,7 +83,7 @@ class Trials:
         shutil.rmtree(self._folder / trial.row.key, ignore_errors=True)
 
     def result(self, trials: Iterable[Trial] | None = None) -> StudyResult:
-        """As a study of the same rows has it, for the same tables and figures."""
+        """Give the trials as a study of the same rows, for the same tables and figures."""
         chosen = self.trials if trials is None else tuple(trials)
         return StudyResult(
             name="trials",

@@ -1,4 +1,4 @@
-"""Whether what a text file holds is what a type says."""
+"""Check whether what a text file holds is what a type says."""
 
 import types
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What ResNet8 is made of, as data: the ONNX, PyTorch and Keras forms all follow it."""
+"""The layers of ResNet8 as data: the ONNX, PyTorch and Keras forms all follow it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from quantscope.errors import BadModelError
 
 Weights = Mapping[str, NDArray[np.float32]]
-"""`stem.weight` [out, in, height, width], `stem.bias` [out], ..., `head.weight` [10, 64]."""
+"""The weights by name: `stem.weight` [out, in, height, width], ..., `head.weight` [10, 64]."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class ConvSpec:
 
     @property
     def pads(self) -> tuple[int, int, int, int]:
-        """Top, left, bottom, right. What does not divide evenly goes to the bottom and right."""
+        """The pads at top, left, bottom and right; an odd one goes to the bottom and right."""
         total = max(self.kernel - self.stride, 0)
         before = total // 2
         return before, before, total - before, total - before
@@ -45,7 +45,7 @@ FEATURES = 64
 
 
 def expected_shapes() -> dict[str, tuple[int, ...]]:
-    """The shape of every weight, in the order of the network."""
+    """Give the shape of every weight, in the order of the network."""
     shapes: dict[str, tuple[int, ...]] = {}
     for conv in CONVOLUTIONS:
         kernel = (conv.kernel, conv.kernel)

@@ -1,4 +1,4 @@
-"""Reads the MLPerf Tiny ResNet8 from its Keras HDF5 file. Needs h5py, not TensorFlow."""
+"""Read the MLPerf Tiny ResNet8 from its Keras HDF5 file. Needs h5py, not TensorFlow."""
 
 import itertools
 import re
@@ -17,15 +17,15 @@ Array = NDArray[np.float32]
 Reader = Callable[[str, str, tuple[int, ...]], Array]
 BATCH_NORM_EPSILON = 1e-3
 _MOST_BYTES = 64 * 2**20
-"""The real file takes 1.1 MB."""
+"""The limit of a file; the real one takes 1.1 MB."""
 
 _MOST_MEMBERS, _DEEPEST, _SHOWN = 1000, 4, 12
 _UNREADABLE = (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError)
-"""What h5py raises for damaged files; it has no errors of its own."""
+"""The errors that h5py raises for damaged files; it has none of its own."""
 
 
 def read_keras(path: Path) -> Weights:
-    """ResNet8's weights, batch norm folded in float64, kernels turned from HWIO to OIHW."""
+    """Read ResNet8's weights; fold batch norm in float64, turn kernels from HWIO to OIHW."""
     import h5py
 
     wanted = "the Keras .h5 file of the MLPerf Tiny ResNet8"
@@ -39,7 +39,7 @@ def read_keras(path: Path) -> Weights:
 
 
 def _child(group: Any, name: str) -> Any:
-    """What a group holds under a name; None for nothing, and for what is kept in other files."""
+    """Give what a group holds under a name; None for nothing, and for what is in other files."""
     import h5py
 
     if not isinstance(group.get(name, getlink=True), h5py.HardLink):
@@ -48,7 +48,7 @@ def _child(group: Any, name: str) -> Any:
 
 
 def _find(layer: Any, name: str) -> Any:
-    """The array of this name in a layer: Keras nests it under the layer's scope, as in
+    """Find the array of this name in a layer: Keras nests it under the layer's scope, as in
     conv2d/conv2d/kernel:0.
     """
     groups, left = [(layer, 0)], _MOST_MEMBERS  # a group may hold itself
@@ -70,7 +70,7 @@ def _read_layers(group: Any, source: str) -> Weights:
     layers = {name: m for name, m in members.items() if hasattr(m, "keys") and len(m)}
 
     def numbered(kind: str, count: int) -> list[str]:
-        """The layers of a kind in the order they were made, which is what Keras numbers."""
+        """List the layers of a kind in the order they were made, which is what Keras numbers."""
         found = [name for name in layers if re.fullmatch(rf"{kind}(_\d{{1,9}})?", name)]
         if len(found) != count:
             names = ", ".join(found[:_SHOWN]) or "none"
@@ -109,7 +109,7 @@ def _read_layers(group: Any, source: str) -> Weights:
         weight = read(layer, "kernel", shape).transpose(3, 2, 0, 1)
         bias = read(layer, "bias", (spec.channels_out,))
         if not spec.name.endswith("shortcut"):
-            weight, bias = _folded(weight, bias, read, next(norms), spec)
+            weight, bias = _fold(weight, bias, read, next(norms), spec)
         weights[f"{spec.name}.weight"] = np.ascontiguousarray(weight)
         weights[f"{spec.name}.bias"] = bias
     kernel = read(dense, "kernel", (FEATURES, CLASSES))
@@ -121,9 +121,10 @@ def _read_layers(group: Any, source: str) -> Weights:
     return weights
 
 
-def _folded(
+def _fold(
     weight: Array, bias: Array, read: Reader, layer: str, spec: ConvSpec
 ) -> tuple[Array, Array]:
+    """Fold a batch norm into the convolution before it."""
     names = ("gamma", "beta", "moving_mean", "moving_variance")
     gamma, beta, mean, variance = (
         read(layer, name, (spec.channels_out,)).astype(np.float64) for name in names

@@ -1,4 +1,4 @@
-"""ResNet8's weights as an ONNX model, built node by node so that every name reads well."""
+"""Build ResNet8's weights into an ONNX model, node by node so that every name reads well."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ IR_VERSION = 9
 
 
 class _Graph:
-    """Nodes in order; each output is named after the node that makes it."""
+    """The nodes so far, in order; each output is named after the node that makes it."""
 
     def __init__(self, weights: Weights):
         self.weights = weights
@@ -42,7 +42,7 @@ class _Graph:
 
 
 def build_onnx(weights: Weights) -> onnx.ModelProto:
-    """The network from `input` [N,3,32,32], raw pixels 0..255, to `logits` [N,10]."""
+    """Build the network from `input` [N,3,32,32], raw pixels 0..255, to `logits` [N,10]."""
     check_weights(weights, source="the given set of weights")
     graph = _Graph(weights)
     x = graph.node("stem.relu", "Relu", graph.conv(STEM, "input"))

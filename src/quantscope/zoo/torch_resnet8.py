@@ -84,7 +84,7 @@ class ResNet8(nn.Module):
 
 
 def fold_batch_norm(model: ResNet8) -> ResNet8:
-    """The same function without batch norm: each is folded into the convolution before it."""
+    """Give the same function without batch norm: each is folded into the convolution before it."""
     folded = ResNet8(batch_norm=False)
     pairs = [("stem", "stem_norm")]
     pairs += [(f"stack{s}.conv{c}", f"stack{s}.norm{c}") for s in (1, 2, 3) for c in (1, 2)]

@@ -1,4 +1,4 @@
-"""ResNet8's weights, read and written, and the network that they belong to in PyTorch."""
+"""Read and write ResNet8's weights, and build the network that they belong to."""
 
 import hashlib
 from pathlib import Path
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from quantscope.zoo.torch_resnet8 import ResNet8
 
 _MOST_BYTES = 64 * 2**20
-"""ResNet8's weights take 0.3 MB."""
+"""The limit of a file; ResNet8's weights take 0.3 MB."""
 
 
 def read_safetensors(path: Path) -> Weights:
-    """ResNet8's weights, checked to be just that."""
+    """Read ResNet8's weights, checked to be just that."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
@@ -33,24 +33,25 @@ def read_safetensors(path: Path) -> Weights:
 
 
 def write_safetensors(weights: Weights, path: Path) -> str:
-    """Write the weights whole; returns the file's sha256."""
+    """Write the weights whole; give the file's sha256."""
     from safetensors.numpy import save
 
-    return _written(path, save(dict(weights)))
+    return _write(path, save(dict(weights)))
 
 
 def write_onnx(weights: Weights, path: Path) -> str:
-    """Write the network as ONNX, whole; returns the file's sha256."""
-    return _written(path, build_onnx(weights).SerializeToString(deterministic=True))
+    """Write the network as ONNX, whole; give the file's sha256."""
+    return _write(path, build_onnx(weights).SerializeToString(deterministic=True))
 
 
-def _written(path: Path, content: bytes) -> str:
+def _write(path: Path, content: bytes) -> str:
+    """Write a file whole; give its sha256."""
     write_whole(path, content)
     return hashlib.sha256(content).hexdigest()
 
 
 def build_torch(weights: Weights) -> "ResNet8":
-    """The network in PyTorch with these weights, in evaluation mode."""
+    """Build the network in PyTorch with these weights, in evaluation mode."""
     try:
         import torch
     except ModuleNotFoundError:

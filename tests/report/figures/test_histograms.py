@@ -17,7 +17,7 @@ from quantscope.report.figures.histograms import activation_histogram, percent, 
 from quantscope.report.figures.style import png_bytes
 from quantscope.run.histograms.histograms import histograms
 from quantscope.run.histograms.results import Histogram, Histograms
-from quantscope.run.histograms.series import plan
+from quantscope.run.histograms.series import choose_counting
 
 Array = np.ndarray[Any, Any]
 
@@ -33,7 +33,9 @@ def tensor(params: QuantParams, name: str = "a.out", role: Any = "activation") -
 def counted(params: QuantParams, floats: Array | None, integers: Array, **facts: Any) -> Histogram:
     found = tensor(params, **facts)
     pair = TensorPair(found.name, found.role, "f", "a", "a", "structure")
-    made = plan(found, pair if floats is not None else None, None if floats is not None else "no")
+    made = choose_counting(
+        found, pair if floats is not None else None, None if floats is not None else "no"
+    )
     return made.histogram(made.count(floats, integers), 512)
 
 

@@ -27,7 +27,7 @@ from quantscope.errors import BadConfigError, BadDataError, BadModelError, Stopp
 from quantscope.model import Execution, bundled_models
 from quantscope.run import evaluate, paired
 from quantscope.run.compare.compare import compare
-from quantscope.run.onnx.seeing import instrumented
+from quantscope.run.onnx.seeing import add_outputs
 from quantscope.run.onnx.sessions import session_of
 from quantscope.run.whatif.whatif import Effect, WhatIf
 
@@ -281,7 +281,7 @@ def test_only_what_is_downstream_is_said_to_change() -> None:
 
 
 def value_of(model: onnx.ModelProto, name: str, images: ImageSet) -> np.ndarray:
-    session = session_of(instrumented(model, [name]), "reference")
+    session = session_of(add_outputs(model, [name]), "reference")
     return session.run([name], {"input": images.images.astype(np.float32)})[0].astype(np.float64)
 
 

@@ -1,1 +1,1 @@
-"""The values of chosen tensors for chosen samples."""
+"""Capture: the values of chosen tensors for chosen samples."""

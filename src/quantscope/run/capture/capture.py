@@ -1,4 +1,4 @@
-"""The values of chosen tensors for chosen samples, as integers and as real numbers."""
+"""Capture the values of chosen tensors for chosen samples, as integers and as real numbers."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What was captured, and which tensors a name stands for."""
+"""Captured tensors as values, and the search for the tensors that names stand for."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class CapturedTensor:
 
 @dataclass(frozen=True, eq=False)
 class Capture:
-    """What was asked for, by the names that `Network` gives.
+    """The tensors that were asked for, by the names that `Network` gives.
 
     `unseen` are tensors that cannot be seen without changing what runs, and why. `outputs` are the
     model's own outputs for the same images. `kernels`, by layer, is None in reference
@@ -58,7 +58,7 @@ class Capture:
 
     @property
     def by_layer(self) -> dict[str, list[CapturedTensor]]:
-        """Tensors under the layer that makes them; inputs and constants under ""."""
+        """The tensors under the layer that makes them; inputs and constants under ""."""
         found: dict[str, list[CapturedTensor]] = {}
         for tensor in self.tensors.values():
             found.setdefault(tensor.layer or "", []).append(tensor)
@@ -67,7 +67,7 @@ class Capture:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What a `Runnable` shows of itself: outputs by their names, and tensors by `Wanted.name`.
+    """The values that a `Runnable` shows: outputs by their names, tensors by `Wanted.name`.
 
     `unseen` are wanted tensors that cannot be seen without changing what runs, and why.
     """
@@ -80,7 +80,10 @@ class Seen:
 
 @dataclass(frozen=True)
 class Wanted:
-    """`file_name` is the value to read in the executed graph."""
+    """A value to capture: `name` to a person, `file_name` in the executed graph.
+
+    `tensor` is None where the value is not quantized.
+    """
 
     name: str
     layer: str | None
@@ -95,7 +98,9 @@ class Wanted:
 def find_wanted(
     network: Network, names: Sequence[str] | None, is_computed: Callable[[str], bool]
 ) -> dict[str, Wanted]:
-    """By name; `is_computed` tells the names of values that the file computes beside `network`'s.
+    """Find what the names stand for; give it by name.
+
+    `is_computed` tells the names of values that the file computes beside `network`'s.
 
     None means all quantized activations.
     """
@@ -114,8 +119,8 @@ def stored_constants(wanted: Mapping[str, Wanted]) -> dict[str, CapturedTensor]:
     }
 
 
-def captured(wanted: Wanted, values: Array) -> CapturedTensor:
-    """`values` are integers where a quantized tensor is wanted."""
+def to_captured(wanted: Wanted, values: Array) -> CapturedTensor:
+    """Make a captured tensor of an array: of integers where a quantized tensor is wanted."""
     if wanted.tensor is None:
         return CapturedTensor(wanted.name, wanted.layer, None, None, values)
     params = wanted.tensor.params

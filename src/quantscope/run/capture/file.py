@@ -1,4 +1,4 @@
-"""Captured tensors as a file of arrays (.npz), and what is in it in a few words."""
+"""Write captured tensors as a file of arrays (.npz), and describe them in plain values."""
 
 import json
 from collections.abc import Iterator
@@ -48,7 +48,8 @@ def _parts(tensor: CapturedTensor) -> Iterator[tuple[str, Array]]:
 
 
 def _storable(array: Array) -> Array:
-    """NumPy's own types; the file format has no name for others."""
+    """Turn an array into one of NumPy's own types; the file format has no name for others."""
+    # 1 are NumPy's own types; those that ml_dtypes adds are 2.
     if array.dtype.isbuiltin == 1:
         return array
     if array.dtype in _HALF_BYTES:
@@ -60,7 +61,7 @@ def _storable(array: Array) -> Array:
 
 
 def capture_to_dict(capture: Capture) -> dict[str, Any]:
-    """Plain values for JSON: what was captured, without the arrays."""
+    """Describe what was captured in plain values for JSON, without the arrays."""
     return {
         "schema_version": SCHEMA_VERSION,
         "model": capture.model,
@@ -98,7 +99,7 @@ def _plain(params: QuantParams, name: str) -> Any:
 
 
 def value_range(tensor: CapturedTensor) -> tuple[float | None, float | None]:
-    """Smallest and largest value; None where they are not finite, or there is none."""
+    """Give the smallest and largest value; None where it is not finite, or there is no value."""
     values = tensor.values
     if values.size == 0:
         return None, None

@@ -1,4 +1,4 @@
-"""Values that come batch by batch, put together."""
+"""Put together values that come batch by batch."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +16,7 @@ class SampleParts:
     """Arrays by name, a batch each, samples along the first axis."""
 
     unseen: dict[str, str] = field(default_factory=dict)
-    """Arrays that have no such axis, and what they have instead."""
+    """The arrays that have no such axis, and what they have instead."""
     _parts: dict[str, list[Array]] = field(default_factory=dict)
 
     def add(self, name: str, value: Array, rows: int, count: int) -> None:
@@ -38,7 +38,7 @@ class SampleParts:
         }
 
     def outputs(self, model: str) -> dict[str, Array]:
-        """As `join`, where every array must have such an axis."""
+        """Put the model's outputs together; refuse a model with an output that has no such axis."""
         for name, why in self.unseen.items():
             raise BadModelError(f"{name}, an output of {model}, cannot be captured: {why}")
         return self.join()

@@ -1,1 +1,1 @@
-"""A float and a quantized network on the same samples, tensor by tensor."""
+"""Comparison: a float and a quantized network on the same samples, tensor by tensor."""

@@ -1,4 +1,4 @@
-"""A float and a quantized network on the same samples, tensor by tensor.
+"""Compare a float and a quantized network on the same samples, tensor by tensor.
 
 Both run side by side, and only sums of what lies between them are kept: memory does not grow with
 the samples, and no activation is carried into Python.
@@ -26,7 +26,7 @@ from quantscope.run.compare.pair import Detail, PairRun
 from quantscope.run.compare.results import Comparison, Uncompared
 from quantscope.run.compare.scores import ScoreKeeper
 from quantscope.run.compare.statistics import Accumulator
-from quantscope.run.in_order import cores, side_by_side
+from quantscope.run.in_order import cores, run_side_by_side
 from quantscope.run.intake import check_batch, check_samples
 from quantscope.run.runnable import open_runnable
 
@@ -90,7 +90,7 @@ def compare_pair(
     done = 0
     with run.started(images, size, threads):
         batches = run.batches(images, size)
-        for (_, rows, count), found in side_by_side(run.run, batches, threads=threads):
+        for (_, rows, count), found in run_side_by_side(run.run, batches, threads=threads):
             scores.add(found.float_scores, found.quantized_scores, rows, count)
             for sums in found.sums:
                 name = sums.probe.pair.name

@@ -1,4 +1,4 @@
-"""What there is to know of a comparison beside itself, by running its models once more."""
+"""Gather what a report shows beside a comparison, by running its models once more."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -89,7 +89,7 @@ def gather_details(
 def _accuracy(
     model: Model, original: Model, images: Samples, settings: dict[str, Any]
 ) -> PairedDelta | None:
-    """None where the labels are not classes of this model."""
+    """Evaluate both models; None where the labels are not classes of this model."""
     try:
         first = evaluate(model, images, **settings)
         return paired(first, evaluate(original, images, **{**settings, "execution": "reference"}))
@@ -98,7 +98,7 @@ def _accuracy(
 
 
 def worth_a_histogram(comparison: Comparison) -> Sequence[str]:
-    """Tensors that stand out, else the activation with the lowest SQNR; biases have none."""
+    """Choose tensors that stand out, else the activation with the lowest SQNR; never biases."""
     marked = flagged(comparison)
     chosen = [t.name for t in comparison.tensors if t.name in marked and t.role != "bias"]
     known = [t for t in comparison.activations if t.sqnr_db is not None]

@@ -1,4 +1,4 @@
-"""How the values of a tensor lie in a comparison: images, channels, and the rest."""
+"""The layout of a tensor's values in a comparison: images, channels, and the rest."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,10 @@ from quantscope.model import Network, QuantTensor
 from quantscope.model.channels import activation_channel_axis
 
 CLIP_TOLERANCE = 1e-6
-"""Of the range: a value at its end that only float32 puts outside is not clipped."""
+"""The fraction of a range by which a value may lie outside and not count as clipped.
+
+Float32 may put a value at the very end outside.
+"""
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ def layout_of(network: Network, tensor: QuantTensor) -> Layout:
         return Layout(over=(2,), shape=(0, 1, -1))
     if len(shape) < 2:
         return Layout(over=(2,), shape=(1, 1, -1))
+    # Channels along the first axis: images cannot be told apart, and count as one.
     if axis == 0:
         width = shape[0]
         return Layout(over=(2,), shape=(1, width if isinstance(width, int) else 1, -1))
@@ -41,7 +45,7 @@ def layout_of(network: Network, tensor: QuantTensor) -> Layout:
 
 
 def ends_of(params: QuantParams, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
-    """The representable range, computed as DequantizeLinear does, so that its ends are inside."""
+    """Give the representable range, computed as DequantizeLinear does, so its ends are inside."""
     scale = params.scale.astype(np.float32)
     with np.errstate(over="ignore"):  # a range may reach beyond float32
         ends = [

@@ -1,4 +1,4 @@
-"""Two networks run side by side, and what is measured between them: the protocol.
+"""The protocol of two networks that run side by side, and of the sums between them.
 
 A `PairRun` runs a float and a quantized network on the same batches. Beside every paired activation
 it reduces rows of sums, a number for each sample and channel, where the data is: no activation is
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 Detail = Literal["sqnr", "full"]
 Constants = tuple[dict[str, TensorComparison], list[Uncompared]]
-"""Weights and biases by name, and those that could not be compared."""
+"""The compared weights and biases by name, and those that could not be compared."""
 
 ONLY_SQNR = "only the SQNR was asked for"
 
@@ -32,21 +32,21 @@ ONLY_SQNR = "only the SQNR was asked for"
 class Probe:
     """A paired activation and what is measured of it.
 
-    `rows` names the rows of sums. `leaves` are the quantized tensors that its layer reads. Its
-    error is taken apart by sources unless `no_sources` says why not.
+    `leaves` are the quantized tensors that its layer reads. Its error is taken apart by sources
+    unless `no_sources` says why not.
     """
 
     pair: TensorPair
     tensor: QuantTensor
-    rows: tuple[str, ...]
+    sum_names: tuple[str, ...]
     leaves: tuple[str, ...]
     no_sources: str | None
     known_sources: ErrorSources | None = None
-    """Where nothing is measured: a layer that only moves integers inherits all its error."""
+    """The sources where nothing is measured: a layer that moves integers inherits all its error."""
 
-    def by_row(self, statistics: Array) -> Array:
-        """Give the sums of a batch as [samples, rows, channels]."""
-        return statistics.reshape(len(statistics), len(self.rows), -1)
+    def by_sum(self, statistics: Array) -> Array:
+        """Give the sums of a batch as [samples, sums, channels]."""
+        return statistics.reshape(len(statistics), len(self.sum_names), -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ class ProbeSums:
 
 @dataclass(frozen=True, eq=False)
 class PairBatch:
-    """What one batch gave: the first outputs of both networks, and the sums between them."""
+    """The results of one batch: the first outputs of both networks, and the sums between them."""
 
     float_scores: Array
     quantized_scores: Array
@@ -108,7 +108,7 @@ class PairRun(Protocol):
     def provenance(self) -> Mapping[str, str]: ...
 
     def is_told_by_digest(self) -> bool:
-        """Whether the float model can be the one whose digest the quantized one records."""
+        """Say whether the float model can be the one whose digest the quantized one records."""
 
     def finish(self, result: Comparison) -> Comparison:
         """Put in what this framework knows better."""

@@ -1,4 +1,4 @@
-"""What the numbers say in plain sentences: what is normal, what stands out and by how much.
+"""Say in plain sentences what is normal in a comparison, what stands out and by how much.
 
 It shows; it does not decide.
 """
@@ -9,6 +9,8 @@ from statistics import median
 from quantscope.arithmetic import DECIBELS_A_BIT
 from quantscope.run.compare.results import Comparison, TensorComparison
 
+# From where on a tensor stands out: fractions of its values, dB below the usual, a share of the
+# range, the dB below which a bias counts as poor, and a share of the error.
 _CLIPPED = 0.001
 _DECIBELS = 6.0
 _CHANNEL_DECIBELS = 12.0
@@ -18,7 +20,7 @@ _KERNEL = 0.1
 
 
 def reading(comparison: Comparison) -> tuple[str, ...]:
-    """One sentence for each tensor that stands out, along the network."""
+    """Write one sentence for each tensor that stands out, along the network."""
     another = from_another(
         comparison.model, comparison.made_from, comparison.float_model, comparison.float_digest
     )
@@ -31,7 +33,7 @@ def reading(comparison: Comparison) -> tuple[str, ...]:
 
 
 def from_another(model: str, made_from: str | None, given: str, digest: str) -> str | None:
-    """Whether the float model is not the file that the quantized one says it was made from."""
+    """Say that the quantized model was made from another float model; None where it was not."""
     if made_from in (None, digest):
         return None
     return (
@@ -41,7 +43,7 @@ def from_another(model: str, made_from: str | None, given: str, digest: str) -> 
 
 
 def usual(comparison: Comparison) -> str | None:
-    """What is normal here, against which tensors stand out; None where there are too few."""
+    """Say what is normal here, against which tensors stand out; None where there are too few."""
     medians = _usual(comparison)
     roles = [(role, bits) for role, bits in medians if role != "bias"]
     if not roles:
@@ -63,7 +65,7 @@ def flagged(comparison: Comparison) -> frozenset[str]:
 
 
 def _usual(comparison: Comparison) -> dict[tuple[str, int], float]:
-    """The median local SQNR of each role and number of bits."""
+    """Find the median local SQNR in dB of each role and number of bits that has three or more."""
     groups: dict[tuple[str, int], list[float]] = {}
     for tensor in comparison.tensors:
         if tensor.local_sqnr_db is not None:

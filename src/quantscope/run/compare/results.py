@@ -1,4 +1,4 @@
-"""What a comparison found: frozen, and able to become JSON without a NaN or an infinity."""
+"""The results of a comparison, as values that become JSON without a NaN or an infinity."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -16,7 +16,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class Spread:
-    """Of all values of a tensor, over all images.
+    """The spread of all values of a tensor, over all images.
 
     `std` comes from float32 sums: of less than a thousandth of the mean it says little.
     """
@@ -51,7 +51,7 @@ class ErrorSources:
 
 @dataclass(frozen=True)
 class ChannelComparison:
-    """One channel of a tensor; what each number is, and when it is None, as in `TensorComparison`.
+    """One channel of a tensor, in the numbers that `TensorComparison` explains.
 
     With a scale for each channel, steps and range are the channel's own.
     """
@@ -116,10 +116,10 @@ class TensorComparison:
     cosine: float | None = None
     sources: ErrorSources | None = None
     no_sources: str | None = None
-    """Why there are none."""
+    """The reason why there are no `sources`."""
     channels: tuple[ChannelComparison, ...] = field(default=(), repr=False)
     worst_channels: tuple[int, ...] = ()
-    """Lowest SQNR first; empty where there is but one channel."""
+    """The channels of lowest SQNR, lowest first; empty where there is but one channel."""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -197,7 +197,7 @@ class Comparison:
     provenance: Mapping[str, str]
     made_from: str | None = field(default=None, kw_only=True)
     no_output: str | None = field(default=None, kw_only=True)
-    """Why there is no agreement of classes: the models are no classifiers."""
+    """The reason why there is no agreement of classes: the models are no classifiers."""
 
     def __getitem__(self, name: str) -> TensorComparison:
         found = next((tensor for tensor in self.tensors if tensor.name == name), None)

@@ -1,4 +1,4 @@
-"""Classes and their probabilities of two models, summed as images come."""
+"""Add up how two models' classes and probabilities agree, as images come."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ _TINY = float(np.finfo(np.float32).tiny)
 
 
 class ScoreKeeper:
-    """Keeps two classes an image, and a running sum."""
+    """Keeps two classes an image, and a running sum of their divergences."""
 
     def __init__(
         self, images: Samples, execution: Execution, *, model: str, probabilities: bool
@@ -28,7 +28,7 @@ class ScoreKeeper:
         self.classes: list[tuple[Array, Array]] = []
         self.divergence: float = 0.0
         self.no_classes: str | None = None
-        """Why there are none: the model is no classifier."""
+        """The reason why there are no classes: the model is no classifier."""
         self._width: int | None = None
         self._waiting: list[tuple[Array, Array]] = []
         self._bytes_waiting = 0
@@ -73,10 +73,12 @@ class ScoreKeeper:
         if self.probabilities:
             # A probability that underflowed, or was rounded to zero, is not impossible.
             return np.asarray(np.log(np.maximum(scores, _TINY)))
+        # Without the shift, exp of a large logit overflows.
         shifted = scores - scores.max(axis=1, keepdims=True)
         return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
 
     def finish(self) -> OutputAgreement | None:
+        """Give the agreement over all images; None where `no_classes` says why."""
         if self.no_classes is not None:
             return None
         self._add_up()

@@ -1,4 +1,4 @@
-"""Two quantized versions of one float network, tensor by tensor.
+"""Compare two quantized versions of one float network, tensor by tensor.
 
 What the two have in common is the float tensor that each of theirs stands for: names, formats and
 layers may differ.
@@ -59,7 +59,7 @@ class VersionTensor:
 
 @dataclass(frozen=True, eq=False)
 class MatchedTensors:
-    """What stands for the float tensor `float_name` in both versions."""
+    """The tensors that stand for the float tensor `float_name` in both versions."""
 
     float_name: str
     role: Role
@@ -72,7 +72,7 @@ class MatchedTensors:
 
     @property
     def sqnr_change_db(self) -> float | None:
-        """The second's SQNR minus the first's; None where one is exact or was not compared."""
+        """The second's SQNR minus the first's, in dB; None where one is exact or not compared."""
         one, other = self.first.sqnr_db, self.second.sqnr_db
         return None if one is None or other is None else other - one
 
@@ -107,7 +107,7 @@ class OneSided:
 
 @dataclass(frozen=True, eq=False)
 class SideBySide:
-    """`rows` along the first network, then what only one of them has, the first's first."""
+    """Two versions: `rows` along the first network, then what only one has, the first's first."""
 
     first: Comparison
     second: Comparison
@@ -192,6 +192,8 @@ def find_originals(
 
 
 def _named(progress: Progress, place: str) -> Progress:
+    """Report the same progress with the version's place in its title."""
+
     def tell(what: str, done: int, total: int) -> None:
         progress(f"{what} the {place}", done, total)
 
@@ -214,7 +216,7 @@ class _Side:
         return found
 
     def without(self) -> Iterator[tuple[VersionTensor, str]]:
-        """What stands for nothing in the float network, and why."""
+        """Give tensors that stand for nothing in the float network, and the reason."""
         known = self._float_names()
         reasons = {u.name: u.reason for u in self.pairing.unpaired} if self.pairing else {}
         for tensor in self.network.tensors:
@@ -240,6 +242,7 @@ def _matched(first: _Side, second: _Side) -> list[MatchedTensors]:
     return [
         MatchedTensors(float_name, role, one, other)
         for (role, float_name), tensors in first.tensors().items()
+        # One version may quantize a float tensor more often: see `_left_over`.
         for one, other in zip(tensors, others.get((role, float_name), []), strict=False)
     ]
 
@@ -256,6 +259,6 @@ def _left_over(which: Which, side: _Side, other: _Side) -> Iterator[OneSided]:
 
 
 def _facts(comparison: Comparison) -> dict[str, Any]:
-    """All but the tensors, which the rows hold."""
+    """Give all of a comparison but the tensors, which the rows hold."""
     found = comparison.to_dict()
     return {key: value for key, value in found.items() if key not in ("tensors", "unpaired")}

@@ -1,4 +1,4 @@
-"""Sums over batches in float64, and what they say of a tensor."""
+"""Add up a probe's sums over batches in float64, and say what they mean for a tensor."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,12 +27,13 @@ Array = NDArray[Any]
 IDEAL_RMSE_STEPS = 1 / sqrt(12)
 _WORST = 3
 _NO_SHARE = 1e-6
-"""What float32 sums leave of a share that is none."""
+"""The largest share that float32 sums leave where there is none."""
+# Squares are summed in float32: a larger value's square is infinite.
 _LARGEST = float(np.sqrt(np.finfo(np.float32).max))
 
 
 def ideal_rmse_steps(share_not_zero: float, local_error: float) -> float:
-    """What rounding alone gives; zero is always a step, so it has no error.
+    """Give the RMS error of rounding alone, in steps; zero is always a step, so has no error.
 
     Where the quantizer alone makes none either, all values are steps: integers, say.
     """
@@ -45,33 +46,35 @@ class Accumulator:
 
     probe: Probe
     elements: int = 0
-    """Of one channel."""
+    """The number of elements of one channel, over all images."""
     not_finite_images: int = 0
     first_not_finite: int | None = None
     not_finite_what: str | None = None
     seen: int = 0
     mixed: str | None = None
-    """Why the images cannot be told from what fills up a batch, or the channels from batches."""
+    """The reason why images cannot be told from what fills up a batch, or channels from batches."""
     _kept: Array | None = field(default=None, repr=False)
-    """[rows, channels]"""
+    """The sums so far, [sums, channels]."""
     _waiting: list[tuple[Array, int]] = field(default_factory=list, repr=False)
-    """[images, rows, channels] of each batch that is not in the sums yet, and its images."""
+    """The sums [images, sums, channels] and images of each batch that is not added yet."""
     _bytes_waiting: int = 0
     _width: int | None = None
 
     @property
     def sums(self) -> dict[str, Array]:
-        """[channels] each; least and largest values are among them."""
+        """The sums by name, [channels] each; least and largest values are among them."""
         self._add_up()
-        return {} if self._kept is None else dict(zip(self.probe.rows, self._kept, strict=True))
+        return (
+            {} if self._kept is None else dict(zip(self.probe.sum_names, self._kept, strict=True))
+        )
 
     def add(self, statistics: Array, size: int | None, rows: int, count: int) -> None:
-        """What the probe gave for one batch.
+        """Add what the probe gave for one batch.
 
-        Only `count` of its `rows` images are not there to fill it up. `size` counts the numbers
-        behind it; None will do where only the SQNR is asked for.
+        Its last `rows - count` images only fill it up, and are not counted. `size` counts the
+        numbers behind it; None will do where only the SQNR is asked for.
         """
-        statistics = self.probe.by_row(statistics)
+        statistics = self.probe.by_sum(statistics)
         first = len(statistics)
         if first == rows:
             statistics = statistics[:count]
@@ -89,6 +92,7 @@ class Accumulator:
             return
         self._width = width
         if size is not None:
+            # `size` counts all images of the batch, also those that only fill it up.
             self.elements += size // max(first * width, 1) * len(statistics)
         self._waiting.append((statistics, count))
         self._bytes_waiting += statistics.nbytes
@@ -129,7 +133,7 @@ class Accumulator:
         return kept
 
     def _look_for_not_finite(self, batches: Sequence[tuple[Array, int]]) -> None:
-        """In batches that are not among the `seen` yet."""
+        """Count images with values that are not finite, in batches not among the `seen` yet."""
         before = self.seen
         for statistics, count in batches:
             finite = np.asarray(np.isfinite(statistics[:, self._measured]).all(axis=(1, 2)))
@@ -137,24 +141,24 @@ class Accumulator:
             found = np.unique(places * count // len(finite))  # its first axis may not count images
             if len(found) and self.first_not_finite is None:
                 self.first_not_finite = before + int(found[0])
-                rows = dict(zip(self.probe.rows, statistics[places[0]], strict=True))
-                self.not_finite_what = self._what(rows)
+                sums = dict(zip(self.probe.sum_names, statistics[places[0]], strict=True))
+                self.not_finite_what = self._what(sums)
             self.not_finite_images += len(found)
             before += count
 
     @staticmethod
-    def _what(rows: dict[str, Array]) -> str:
-        """What was met, and in which network. The square of a finite value may be infinite too."""
+    def _what(sums: dict[str, Array]) -> str:
+        """Say what was met, and in which network; a finite value's square may be infinite too."""
         # Not the least and the largest ones: a NaN is neither.
-        sums = [rows[name] for name in ("float_sum", "quantized_sum") if name in rows]
-        what = "NaN or infinite" if sums else f"NaN, infinite or over {_LARGEST:.1e}"
-        if sums and np.isfinite(sums).all():
+        totals = [sums[name] for name in ("float_sum", "quantized_sum") if name in sums]
+        what = "NaN or infinite" if totals else f"NaN, infinite or over {_LARGEST:.1e}"
+        if totals and np.isfinite(totals).all():
             what = f"over {_LARGEST:.1e}, whose square is infinite,"
-        in_float = not np.isfinite(rows["signal"]).all()
+        in_float = not np.isfinite(sums["signal"]).all()
         return f"{what} in the {'float' if in_float else 'quantized'} network"
 
     def not_finite(self, images: Samples) -> str | None:
-        """Where a value was met that is not finite; `images` are all that were run."""
+        """Say where a value was met that is not finite; `images` are all that were run."""
         self._add_up()
         if self.first_not_finite is None:
             return None
@@ -164,6 +168,7 @@ class Accumulator:
         )
 
     def finish(self) -> TensorComparison:
+        """Turn the sums into the numbers of a tensor."""
         pair, tensor, sums = self.probe.pair, self.probe.tensor, self.sums
         error = float(sums["error"].sum())
         exact = error == 0.0
@@ -233,7 +238,7 @@ class Accumulator:
         )
 
     def _beyond(self, sign: int) -> float | None:
-        """Beyond the high end, or with -1 beyond the low one."""
+        """Give how many steps the farthest float value is beyond the high end, with -1 the low."""
         farthest = self.sums["float_max" if sign > 0 else "float_min"]
         end, step = self._range()[sign > 0], self.probe.tensor.params.step
         if end.ndim and end.shape != farthest.shape:
@@ -241,7 +246,7 @@ class Accumulator:
         return max(0.0, float((sign * (farthest - end) / step).max()))
 
     def _used_share(self) -> float | None:
-        """Per-tensor only: with a range for each channel there is no one share."""
+        """Give the share of the range that is used; None with a range for each channel."""
         low, high = self._range()
         if low.ndim:
             return None
@@ -249,7 +254,7 @@ class Accumulator:
         return float((used[1] - used[0]) / (high - low))
 
     def _used_shares(self) -> Array | None:
-        """Of each channel."""
+        """Give the share of the range that each channel uses."""
         low, high = self._range()
         least, most = self.sums["float_min"], self.sums["float_max"]
         if low.ndim and low.shape != least.shape:
@@ -265,7 +270,7 @@ class Accumulator:
         return None if energy is None else sqrt(float(energy.mean()))
 
     def _energy_steps(self, name: str) -> Array | None:
-        """Mean square of each channel in its steps."""
+        """Give the mean square of each channel in its steps; None where scales do not fit."""
         step, energy = self.probe.tensor.params.step, self.sums[name]
         if step.ndim and step.shape != energy.shape:
             return None
@@ -329,17 +334,18 @@ class Accumulator:
 
 
 def worst_channels(channels: tuple[ChannelComparison, ...]) -> tuple[int, ...]:
-    """Those with the lowest SQNR, lowest first."""
+    """Give up to three channels with the lowest SQNR, lowest first; none of a single channel."""
     known = [(c.sqnr_db, c.channel) for c in channels if c.sqnr_db is not None]
     return tuple(channel for _, channel in sorted(known)[:_WORST]) if len(channels) > 1 else ()
 
 
 def _cosine(signal: float, other: float, difference: float) -> float | None:
-    """Of two vectors from their energies and that of their difference."""
+    """Give the cosine of two vectors from their energies and that of their difference."""
     if signal <= 0 or other <= 0:
         return None
     return max(-1.0, min((signal + other - difference) / (2 * sqrt(signal * other)), 1.0))
 
 
 def _std(squares: float, total: float, elements: int) -> float:
+    # Rounding may leave a variance just below zero.
     return sqrt(max(squares / elements - (total / elements) ** 2, 0.0))

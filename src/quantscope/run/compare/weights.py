@@ -1,4 +1,4 @@
-"""Weights and biases: what rounding them to integers did."""
+"""Compare stored weights and biases with the float ones: what rounding them did."""
 
 from math import sqrt
 from typing import Any
@@ -26,7 +26,10 @@ Values = NDArray[np.float64]
 def compare_constants(
     pairing: Pairing, constants: tuple[Constants, Constants]
 ) -> tuple[dict[str, TensorComparison], list[Uncompared]]:
-    """By name; and those of which no float values are at hand. Those of the float network first."""
+    """Compare every weight and bias; give them by name, and those without float values at hand.
+
+    `constants` are the float network's, then the quantized one's.
+    """
     float_network, quantized = (each.network for each in constants)
     found: dict[str, TensorComparison] = {}
     missing: list[Uncompared] = []
@@ -59,6 +62,7 @@ def _compare(
     if reads_transposed(layer) != reads_transposed(float_layer) and f.ndim == 2:
         f = f.T
     if f.shape != q.shape:
+        # A bias may have axes of length 1 more in one file; a weight may not.
         if f.size != q.size or pair.role == "weight":
             return f"its shape is {list(q.shape)}, the float one's {list(f.shape)}"
         f = f.reshape(q.shape)
@@ -66,7 +70,7 @@ def _compare(
 
 
 def _compare_folded(pair: TensorPair, tensor: QuantTensor, layer: Layer) -> TensorComparison | str:
-    """With what the float network does after the layer, and the quantized one in its constants."""
+    """Compare a constant with float values into which the layers after it were folded."""
     values = pair.float_values()
     if values is None or not tensor.has_data or values.shape != tensor.integers().shape:
         folded = ", ".join(pair.through)
@@ -83,6 +87,7 @@ def _read(constants: Constants, operand: Operand | None) -> Values | None:
 def compared(
     pair: TensorPair, tensor: QuantTensor, f: Values, q: Values, axis: int
 ) -> TensorComparison:
+    """Compare two arrays of one shape; `axis` is that of the output channels."""
     error = q - f
     exact = not error.any()
     params: QuantParams = tensor.params
@@ -124,7 +129,7 @@ def compared(
 def _grid(
     params: QuantParams, tensor: QuantTensor, shape: tuple[int, ...]
 ) -> tuple[Values | None, Values | None, Values | None]:
-    """Step and ends, to broadcast; None where the layer reads the constant in another layout."""
+    """Give step and ends, to broadcast; None where the layer reads another layout."""
     if not params.is_per_tensor and tensor.shape != shape:
         return None, None, None
     low, high = params.representable_range
@@ -141,7 +146,7 @@ def _beyond(above: Values | None, below: Values | None, step: Values | None) -> 
 
 
 def _used(f: Values, low: Values | None, high: Values | None) -> float | None:
-    """Per-tensor only: with a range for each channel there is no one share."""
+    """Give the share of the range that is used; None with a range for each channel."""
     if low is None or high is None or low.ndim:
         return None
     used = np.clip([f.min(), f.max()], low, high)
@@ -157,9 +162,9 @@ def _channels(
 ) -> tuple[ChannelComparison, ...]:
     if f.ndim == 0:
         return ()
-    floats, quants = (_rows(v, axis) for v in (f, q))
+    floats, quants = (_by_channel(v, axis) for v in (f, q))
     step, low, high = (
-        None if v is None else _rows(np.broadcast_to(v, f.shape), axis) for v in grid
+        None if v is None else _by_channel(np.broadcast_to(v, f.shape), axis) for v in grid
     )
     error = quants - floats
     signal, energy, other = (_squares(v) for v in (floats, error, quants))
@@ -183,9 +188,9 @@ def _channels(
         ),
         "cosine": _or_none(cosine, signal * other > 0),
     }
-    for name, rows in (("float", floats), ("quantized", quants)):
-        columns[f"{name}_min"], columns[f"{name}_max"] = rows.min(axis=1), rows.max(axis=1)
-        columns[f"{name}_mean"], columns[f"{name}_std"] = rows.mean(axis=1), rows.std(axis=1)
+    for name, v in (("float", floats), ("quantized", quants)):
+        columns[f"{name}_min"], columns[f"{name}_max"] = v.min(axis=1), v.max(axis=1)
+        columns[f"{name}_mean"], columns[f"{name}_std"] = v.mean(axis=1), v.std(axis=1)
     # Lists: an element of an array takes longer to get at than to compute with.
     listed = [_listed(values, len(floats)) for values in columns.values()]
     return tuple(
@@ -194,12 +199,12 @@ def _channels(
     )
 
 
-def _squares(rows: Values) -> Values:
-    return np.asarray((rows * rows).sum(axis=1))
+def _squares(by_channel: Values) -> Values:
+    return np.asarray((by_channel * by_channel).sum(axis=1))
 
 
 def _used_shares(f: Values, low: Values | None, high: Values | None) -> list[float | None] | None:
-    """Of each channel; None for one that has several ranges."""
+    """Give the share of the range that each channel uses; None for one with several ranges."""
     if low is None or high is None:
         return None
     ends = low[:, 0], high[:, 0]
@@ -223,5 +228,6 @@ def _cosine(f: Values, q: Values) -> float | None:
     return float((f * q).sum() / sqrt(size)) if size > 0 else None
 
 
-def _rows(values: Values, axis: int) -> Values:
+def _by_channel(values: Values, axis: int) -> Values:
+    """Lay values out as [channels, the rest]."""
     return np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)

@@ -1,1 +1,1 @@
-"""How the values of a tensor are spread, float beside quantized."""
+"""Histograms: how the values of a tensor are spread, float beside quantized."""

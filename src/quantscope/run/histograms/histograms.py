@@ -1,4 +1,4 @@
-"""Histograms of a quantized network's tensors beside the float network's, batch by batch.
+"""Count a quantized network's values beside the float network's, batch by batch.
 
 The values of a batch come out of the runtime, are counted and forgotten: memory does not grow with
 the samples.
@@ -11,7 +11,7 @@ from quantscope.model import Execution, ModelSource, find_original, open_model
 from quantscope.progress import Progress, silent
 from quantscope.run.histograms.question import BINS, Question, Tallies, weight_histogram
 from quantscope.run.histograms.results import Histograms
-from quantscope.run.in_order import cores, side_by_side
+from quantscope.run.in_order import cores, run_side_by_side
 from quantscope.run.intake import Batch, check_samples
 from quantscope.run.runnable import Array, Runnable, open_runnable
 
@@ -43,6 +43,7 @@ def histograms(
     check_samples(images)
     opened = open_model(model)
     opened.check_int8_kernels(int8_kernels)
+    # Threads take whole batches below, so a session has one.
     quantized = open_runnable(opened, execution=execution, int8_kernels=int8_kernels, threads=1)
     original = find_original(opened, float_model)
     floats = None if original is None else open_runnable(original, execution="reference", threads=1)
@@ -54,7 +55,7 @@ def histograms(
     if counter.seen:
         batches = quantized.intake.batches(images, batch or question.batch)
         with quantized.spread(threads):
-            for (_, _, count), found in side_by_side(counter.count, batches, threads=threads):
+            for (_, _, count), found in run_side_by_side(counter.count, batches, threads=threads):
                 counter.add(sums, found)
                 done += count
                 progress("Counting", done, len(images))
@@ -66,24 +67,29 @@ class _Counter:
 
     def __init__(self, question: Question, quantized: Runnable, floats: Runnable | None) -> None:
         self._floats = floats
-        self._reader = quantized.reader([p.tensor for p in question.plans])
-        self._plans = [p for p in question.plans if p.tensor.name in self._reader.seen]
-        self._float_names = [p.pair.float_name for p in self._plans if p.pair is not None]
+        self._reader = quantized.reader([each.tensor for each in question.countings])
+        self._countings = [
+            each for each in question.countings if each.tensor.name in self._reader.seen
+        ]
+        self._float_names = [
+            each.pair.float_name for each in self._countings if each.pair is not None
+        ]
 
     @property
     def seen(self) -> bool:
         """Whether there is anything to run."""
-        return bool(self._plans)
+        return bool(self._countings)
 
     @property
     def unseen(self) -> dict[str, str]:
         return dict(self._reader.unseen)
 
     def count(self, batch: Batch) -> dict[str, Tallies]:
+        """Run one batch through both networks and count, by the tensors' names."""
         floats = {} if self._floats is None else self._floats.values(self._float_names, batch.feeds)
         integers = self._reader.read(batch.feeds)
         found = {}
-        for each in self._plans:
+        for each in self._countings:
             name = each.tensor.name
             value = None if each.pair is None else floats[each.pair.float_name]
             parts = (value, integers[name])
@@ -91,6 +97,7 @@ class _Counter:
         return found
 
     def add(self, sums: dict[str, Tallies], found: dict[str, Tallies]) -> None:
+        """Add one batch's counts to `sums`, in place."""
         for name, tallies in found.items():
             before = sums.get(name)
             sums[name] = tallies if before is None else {n: before[n] + tallies[n] for n in before}

@@ -1,4 +1,4 @@
-"""Which tensors are asked for, how each is counted, and the histograms that come of it."""
+"""The tensors that histograms are asked for, how each is counted, and the answer."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from quantscope.model import Network, QuantTensor
 from quantscope.model.pairing import Pairing, TensorPair, constants_of, pair
 from quantscope.run.compare.results import Uncompared
 from quantscope.run.histograms.results import Histogram, Histograms, SeriesName
-from quantscope.run.histograms.series import Plan, Tally, plan
+from quantscope.run.histograms.series import Counting, Tally, choose_counting
 from quantscope.run.runnable import Runnable
 
 Array = NDArray[Any]
@@ -27,18 +27,22 @@ _NO_FLOAT_MODEL = "no float model was given"
 
 @dataclass(frozen=True)
 class Question:
-    """Which tensors are asked for, and how each is counted; `plans` are those that must run."""
+    """The tensors that are asked for; `countings` has those for which the network must run.
+
+    `counterparts` has each tensor's pair in the float network, or the reason why it has none.
+    """
 
     network: Network
     float_network: Network | None
     wanted: tuple[QuantTensor, ...]
     counterparts: Mapping[str, tuple[TensorPair | None, str | None]]
-    plans: tuple[Plan, ...]
+    countings: tuple[Counting, ...]
 
     @classmethod
     def of(
         cls, quantized: Runnable, floats: Runnable | None, names: Sequence[str] | None
     ) -> "Question":
+        """Find the tensors: a layer's name stands for its output, None for all activations."""
         network = quantized.network
         float_network = None if floats is None else floats.network
         pairing = None if floats is None else _pair(floats, quantized)
@@ -46,13 +50,15 @@ class Question:
         counterparts = {
             name: _counterpart(tensor, pairing, floats) for name, tensor in wanted.items()
         }
-        plans = [plan(t, *counterparts[t.name]) for t in wanted.values() if not t.has_data]
-        return cls(network, float_network, tuple(wanted.values()), counterparts, tuple(plans))
+        countings = [
+            choose_counting(t, *counterparts[t.name]) for t in wanted.values() if not t.has_data
+        ]
+        return cls(network, float_network, tuple(wanted.values()), counterparts, tuple(countings))
 
     @property
     def batch(self) -> int:
-        """As many images as keep the largest tensor of a batch small."""
-        shapes = [p.tensor.shape or () for p in self.plans]
+        """The number of images that keeps the largest tensor of a batch near 524,288 values."""
+        shapes = [each.tensor.shape or () for each in self.countings]
         sizes = [prod(d for d in shape[1:] if isinstance(d, int)) for shape in shapes]
         return int(np.clip(_VALUES_A_BATCH // max(1, 1, *sizes), 1, _LARGEST_BATCH))
 
@@ -66,8 +72,8 @@ class Question:
         bins: int,
     ) -> Histograms:
         """Make histograms of what was counted."""
-        counted = [p for p in self.plans if p.tensor.name in sums]
-        seen = {p.tensor.name: p.histogram(sums[p.tensor.name], bins) for p in counted}
+        counted = [each for each in self.countings if each.tensor.name in sums]
+        seen = {each.tensor.name: each.histogram(sums[each.tensor.name], bins) for each in counted}
         for tensor in self.wanted:
             if tensor.has_data:
                 counterpart = self.counterparts[tensor.name]
@@ -95,7 +101,7 @@ def weight_histogram(
     *,
     bins: int = BINS,
 ) -> Histogram:
-    """A stored tensor beside the float values it was rounded from, and those in 8 bits.
+    """Count a stored tensor beside the float values it was rounded from, and those in 8 bits.
 
     "quantized" is what the file has. In the type that is not the tensor's own, float values are
     rounded as quantizers usually do, from the smallest to the largest of them (of each channel,
@@ -104,8 +110,8 @@ def weight_histogram(
     floats = None if pair is None else pair.float_values()
     if floats is None:
         reason = no_float if pair is None else "the float model does not store them"
-        return _counted(plan(tensor, None, reason), None, bins)
-    return _counted(plan(tensor, pair, floats=floats), floats, bins)
+        return _counted(choose_counting(tensor, None, reason), None, bins)
+    return _counted(choose_counting(tensor, pair, floats=floats), floats, bins)
 
 
 def _pair(floats: Runnable, quantized: Runnable) -> Pairing:
@@ -137,7 +143,7 @@ def _find(network: Network, name: str) -> QuantTensor:
 def _counterpart(
     tensor: QuantTensor, pairing: Pairing | None, floats: Runnable | None
 ) -> tuple[TensorPair | None, str | None]:
-    """What it stands for in the float network, or why nothing is known of that."""
+    """Find what it stands for in the float network, or the reason why that is not known."""
     if pairing is None or floats is None:
         return None, _NO_FLOAT_MODEL
     found = pairing.by_name.get(tensor.name)

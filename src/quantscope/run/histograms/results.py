@@ -95,7 +95,7 @@ class Histogram:
     steps_per_bin: int
     series: tuple[Series, ...]
     no_float: str | None = None
-    """Why there are no float values."""
+    """The reason why there are no float values."""
 
     def __getitem__(self, name: SeriesName) -> Series:
         found = next((series for series in self.series if series.name == name), None)
@@ -117,15 +117,15 @@ class Histogram:
 
     @cached_property
     def edges(self) -> NDArray[np.float64]:
-        """bins + 1 ascending numbers; a bin holds its lower edge and not its upper one."""
+        """The bins + 1 edges, ascending; a bin holds its lower edge and not its upper one."""
         places = np.arange(self.bins + 1, dtype=np.float64) - self.low_bin
         return edges_between(self.grid, self.grid.low + places * self.steps_per_bin)
 
     def at_most(self, bins: int) -> "Histogram":
-        """The same counts in fewer bins: neighbours joined, still whole steps from the low end."""
+        """Give the same counts in at most `bins` bins: neighbours joined, still of whole steps."""
         width = self.steps_per_bin
         parts = [StepCounts(-self.low_bin, width, series.counts) for series in self.series]
-        first, width, joined = fitted(parts, bins)
+        first, width, joined = fit_bins(parts, bins)
         if width == self.steps_per_bin:
             return self
         pairs = zip(self.series, joined, strict=True)
@@ -156,7 +156,10 @@ class Histogram:
 
 @dataclass(frozen=True, eq=False)
 class Histograms:
-    """`tensors` in the order in which they were asked for; `unseen` could not be looked at."""
+    """The histograms of a network's tensors, in the order in which they were asked for.
+
+    `unseen` are the tensors that could not be looked at, and why.
+    """
 
     model: str
     digest: str
@@ -195,14 +198,14 @@ class Histograms:
         }
 
 
-def fitted(parts: list[StepCounts], bins: int) -> tuple[int, int, list[Counts]]:
-    """First bin, width and counts of all `parts` in common bins, at most `bins` of them."""
+def fit_bins(parts: list[StepCounts], bins: int) -> tuple[int, int, list[Counts]]:
+    """Give first bin, width and counts of all `parts` in common bins, at most `bins` of them."""
     if bins < 2:
         raise BadConfigError(f"A histogram has at least 2 bins, not {bins}")
     width = max(part.width for part in parts)
-    wide = [part.widened(width) for part in parts]
+    wide = [part.widen(width) for part in parts]
     while max(p.end for p in wide) - min(p.first for p in wide) > bins:
         width *= 2
-        wide = [part.widened(width) for part in wide]
+        wide = [part.widen(width) for part in wide]
     first, end = min(p.first for p in wide), max(p.end for p in wide)
     return first, width, [part.spread_over(first, end).counts for part in wide]

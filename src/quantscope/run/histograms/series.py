@@ -1,4 +1,4 @@
-"""What is counted of one tensor: its float and quantized values, and the float ones as 8 bits."""
+"""Count one tensor: its float and quantized values, and the float ones rounded to 8 bits."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,10 +15,10 @@ from quantscope.run.histograms.counts import (
     Grid,
     StepCounts,
     count_integers,
+    count_nothing,
     count_values,
-    nothing,
 )
-from quantscope.run.histograms.results import Histogram, Series, SeriesName, fitted
+from quantscope.run.histograms.results import Histogram, Series, SeriesName, fit_bins
 
 Array = NDArray[Any]
 EightBits = Literal["int8", "uint8"]
@@ -31,7 +31,10 @@ _STEPS_OF_FLOAT_TYPES = 256
 
 @dataclass(frozen=True)
 class Tally:
-    """One series so far."""
+    """The counts of one series so far; sums of them are those of both batches.
+
+    `min` and `max` are inf and -inf while there is no finite value.
+    """
 
     steps: StepCounts
     min: float = np.inf
@@ -54,8 +57,8 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How one tensor is counted.
+class Counting:
+    """The way in which one tensor is counted.
 
     `rounded` are the 8-bit parameters that its float values are rounded with, and where they come
     from. The tensor's own type keeps the parameters of the file. The other is given the same range,
@@ -71,7 +74,7 @@ class Plan:
     no_float: str | None = None
 
     def count(self, floats: Array | None, integers: Array | None) -> dict[SeriesName, Tally]:
-        """Of one batch. The float values may lie in another shape, in the same order."""
+        """Count one batch. The float values may lie in another shape, in the same order."""
         found: dict[SeriesName, Tally] = {}
         params = self.tensor.params
         if floats is not None:
@@ -88,7 +91,7 @@ class Plan:
         below, above = _outside(floats, params)
         finite = _finite(floats)
         if not finite.size:
-            return Tally(nothing(self.grid), not_finite=floats.size)
+            return Tally(count_nothing(self.grid), not_finite=floats.size)
         return Tally(
             count_values(finite, self.grid),
             *_ends(finite),
@@ -103,6 +106,7 @@ class Plan:
         codes = None
         if params.is_per_tensor:
             codes = _codes(_finite(floats), params)
+            # At most 256 distinct values: count those instead of dequantizing every one.
             values = dequantize(np.arange(params.qmin, params.qmax + 1), params)
             seen = values[codes > 0]
             steps = count_values(seen, self.grid, codes[codes > 0])
@@ -123,9 +127,11 @@ class Plan:
         return Tally(count_values(values, self.grid), *_ends(values), not_finite=lost)
 
     def histogram(self, tallies: dict[SeriesName, Tally], bins: int) -> Histogram:
+        """Make the histogram of what was counted, with at most `bins` bins."""
         order: list[SeriesName] = [n for n in ("float", "quantized", *_EIGHT_BITS) if n in tallies]
-        parts = [tallies[name].steps for name in order] + [nothing(self.grid)]
-        first, width, counts = fitted(parts, bins)
+        # The empty series makes the bins cover the representable range where no value lies.
+        parts = [tallies[name].steps for name in order] + [count_nothing(self.grid)]
+        first, width, counts = fit_bins(parts, bins)
         series = [
             self._series(name, tallies[name], c) for name, c in zip(order, counts[:-1], strict=True)
         ]
@@ -151,6 +157,7 @@ class Plan:
             params, rule = self.tensor.params, OWN
         elif name != "float":
             params, rule = self.rounded[name]
+        # Quantized values lie in the range whatever happens; what is clipped are float values.
         has_clipping = name != "quantized"
         return Series(
             name=name,
@@ -166,14 +173,18 @@ class Plan:
         )
 
 
-def plan(
+def choose_counting(
     tensor: QuantTensor,
     pair: TensorPair | None,
     no_float: str | None = None,
     *,
     floats: Array | None = None,
-) -> Plan:
-    """`floats` are a constant's float values: then the other type spreads over them."""
+) -> Counting:
+    """Choose bins and 8-bit parameters for a tensor.
+
+    `floats` are a constant's float values: then the other type spreads over them. `no_float` is
+    the reason why there is no `pair`.
+    """
     params = tensor.params
     if params.bits > _WIDEST:
         raise BadConfigError(
@@ -185,10 +196,11 @@ def plan(
         for name in _EIGHT_BITS:
             own = params.dtype == name
             rounded[name] = (params, OWN) if own else _other(name, params, floats)
-    return Plan(tensor, pair, _grid(params), rounded, no_float)
+    return Counting(tensor, pair, _grid(params), rounded, no_float)
 
 
 def _grid(params: QuantParams) -> Grid:
+    """Give the tensor's own steps, or the widest of its channels; 256 steps for float types."""
     low, high = params.representable_range
     if params.is_integer and params.is_per_tensor:
         zero_point = int(params.zero_point)
@@ -202,9 +214,11 @@ def _grid(params: QuantParams) -> Grid:
 
 
 def _other(dtype: EightBits, params: QuantParams, floats: Array | None) -> tuple[QuantParams, str]:
+    """Choose parameters of a type that is not the tensor's own, and say over which range."""
     low, high = params.representable_range
     where = "the same range"
     axis = params.axis
+    # Blocks have no axis that 8-bit parameters could go along: one range for all.
     if params.block_size:
         low, high, axis = low.min(), high.max(), None
     if floats is not None:
@@ -221,18 +235,19 @@ def _other(dtype: EightBits, params: QuantParams, floats: Array | None) -> tuple
 
 
 def _codes(floats: Array, params: QuantParams) -> Array:
-    """How many of the values become each integer of the type, the smallest first."""
+    """Count the values that become each integer of the type, the smallest first."""
     with np.errstate(over="ignore"):
         codes = floats.astype(np.float32, copy=False) / np.float32(params.scale)
     np.rint(codes, out=codes)
     zero_point = int(params.zero_point)
     np.clip(codes, params.qmin - zero_point, params.qmax - zero_point, out=codes)
     codes -= params.qmin - zero_point
+    # Eight bits at most: counted from the smallest, each code fits a byte.
     return np.bincount(codes.ravel().astype(np.uint8), minlength=params.qmax - params.qmin + 1)
 
 
 def _outside(floats: Array, params: QuantParams) -> tuple[int, int]:
-    """Values below and above the representable range, as a comparison counts them."""
+    """Count the values below and above the representable range, as a comparison does."""
     scale = params.scale.astype(np.float32)
     ends = [scale * (q - params.zero_point).astype(np.float32) for q in (params.qmin, params.qmax)]
     low, high = np.minimum(*ends), np.maximum(*ends)
@@ -249,7 +264,7 @@ def _outside(floats: Array, params: QuantParams) -> tuple[int, int]:
 
 
 def _finite(values: Array) -> Array:
-    """The finite ones, flat where some are not."""
+    """Give the finite values, flat where some are not; the array itself where all are."""
     if values.size and np.isfinite(values.min()) and np.isfinite(values.max()):
         return values
     return values[np.isfinite(values)]

@@ -1,4 +1,4 @@
-"""What reads the inner values of a network, batch by batch."""
+"""The protocol of an object that reads the inner values of a network, batch by batch."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol

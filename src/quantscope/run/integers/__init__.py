@@ -1,1 +1,1 @@
-"""A quantized network in exact integers: traces, accumulators, saturation."""
+"""Exact integers: traces, accumulators and saturation of a quantized network."""

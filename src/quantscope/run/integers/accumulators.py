@@ -1,4 +1,4 @@
-"""How many bits each layer's accumulator needs: at worst, and as measured over images.
+"""Find how many bits each layer's accumulator needs: at worst, and as measured over images.
 
 The inputs are the integers of the reference execution, the sums are exact. Nothing of an image is
 kept but the extremes, so memory does not grow with their number.
@@ -77,7 +77,7 @@ class LayerAccumulator:
 
 @dataclass(frozen=True)
 class Accumulators:
-    """`skipped` names the layers without an accumulator of integers, and why."""
+    """The accumulators of a model's layers; `skipped` names layers without one, and why."""
 
     model: str
     digest: str
@@ -144,6 +144,8 @@ def accumulators(
 
 
 class _Extremes:
+    """The smallest and largest accumulator of one layer over all batches."""
+
     def __init__(self) -> None:
         self.low, self.high = 0.0, 0.0
         self.is_empty = True
@@ -156,6 +158,7 @@ class _Extremes:
 
 
 def _specs(model: OnnxModel) -> tuple[list[IntegerLayer], list[tuple[str, str]]]:
+    """Describe the layers that accumulate integers; give the others with the reason."""
     network, graph = model.network, model.graph
     specs: list[IntegerLayer] = []
     skipped: list[tuple[str, str]] = []
@@ -203,6 +206,7 @@ def _row(spec: IntegerLayer, seen: _Extremes) -> LayerAccumulator:
 
 
 def _bound(spec: IntegerLayer) -> tuple[AccumulatorBound | None, int]:
+    """Bound a layer's accumulator and count its terms; None where no weights are stored."""
     x = spec.sides[0]
     ends: dict[str, Any] = {
         "qmin": x.params.qmin,
@@ -216,47 +220,53 @@ def _bound(spec: IntegerLayer) -> tuple[AccumulatorBound | None, int]:
         if len(sizes) != len(shape) or not shape:
             return None, 0
         return accumulator_bits_bound(np.ones((1, taps), np.int64), **ends), taps
-    rows = _filters(spec)
-    if rows is None:
+    filters = _filters(spec)
+    if filters is None:
         return None, 0
     bias: Array | None = spec.bias
     if spec.real_bias is not None:
-        bias = np.asarray(with_bias(spec, _zeros(spec, rows), whole=True)).reshape(-1)
+        bias = np.asarray(with_bias(spec, _zeros(spec, filters), whole=True)).reshape(-1)
     zero_point = spec.sides[1].params.zero_point.reshape(-1)
     return (
-        accumulator_bits_bound(rows, w_zero_point=zero_point, bias=bias, **ends),
-        rows.shape[1],
+        accumulator_bits_bound(filters, w_zero_point=zero_point, bias=bias, **ends),
+        filters.shape[1],
     )
 
 
-def _zeros(spec: IntegerLayer, rows: Array) -> NDArray[np.int64]:
-    return np.zeros((1, len(rows), 1, 1) if spec.kind == "Conv" else (1, len(rows)), np.int64)
+def _zeros(spec: IntegerLayer, filters: Array) -> NDArray[np.int64]:
+    """Give an accumulator of one position, to see a bias alone."""
+    channels = len(filters)
+    return np.zeros((1, channels, 1, 1) if spec.kind == "Conv" else (1, channels), np.int64)
 
 
 def _filters(spec: IntegerLayer) -> Array | None:
-    """Weights [channels, terms], in the order in which kernels add; None if they are computed."""
+    """Give weights [channels, terms] in the order in which kernels add; None if not stored."""
     w = spec.sides[1].data
     if w is None:
         return None
     if spec.kind == "Conv":
+        # Innermost the channels, as kernels add them.
         return np.moveaxis(w, 1, -1).reshape(w.shape[0], -1)
     return w.T if w.ndim == 2 else None
 
 
 def _saturable(spec: IntegerLayer) -> tuple[int | None, int | None]:
-    """Pairs of neighbouring int8 weights, and those whose sum with uint8 inputs can leave 16 bits.
+    """Count pairs of neighbouring int8 weights, and those whose 16-bit sums can saturate.
 
     int8 inputs count as well: onnxruntime on x86 may run them as uint8.
     """
     if spec.kind == "AveragePool" or spec.sides[0].params.bits != 8:
         return None, None
-    rows = _filters(spec)
-    if rows is None or rows.dtype != np.int8:
+    filters = _filters(spec)
+    if filters is None or filters.dtype != np.int8:
         return None, None
-    depthwise = spec.kind == "Conv" and spec.attributes.group == len(rows)
-    pairs = rows[:, : rows.shape[1] // 2 * 2].astype(np.int64).reshape(len(rows), -1, 2)
+    depthwise = spec.kind == "Conv" and spec.attributes.group == len(filters)
+    even = filters[:, : filters.shape[1] // 2 * 2]
+    pairs = even.astype(np.int64).reshape(len(filters), -1, 2)
+    # onnxruntime's kernel for these is another one, and exact.
     if depthwise and spec.sides[1].data is not None and spec.sides[1].data.shape[1] == 1:
         return pairs.shape[0] * pairs.shape[1], 0
+    # The worst inputs: 255 at each weight of one sign, 0 at those of the other.
     high = np.maximum(pairs, 0).sum(axis=2) * 255 > 32767
     low = np.minimum(pairs, 0).sum(axis=2) * 255 < -32768
     return high.size, int((high | low).sum())

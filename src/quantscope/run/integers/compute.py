@@ -1,4 +1,4 @@
-"""What a layer's integers become.
+"""Compute a layer's output from its integers.
 
 Three arithmetics. *exact*: integer sums, then one rounding of the exact real number, half to even.
 *kernel*: onnxruntime's integer kernels where nothing saturates (CPUs with VNNI). *avx2*: the same
@@ -33,12 +33,12 @@ Int64Array = NDArray[np.int64]
 
 
 def operands_of(spec: IntegerLayer, values: Mapping[str, Array]) -> list[Array]:
-    """The integers that meet: constants, and `values` by the names of their tensors."""
+    """Give the integers that meet: constants, and `values` by the names of their tensors."""
     return [values[side.tensor.name] if side.data is None else side.data for side in spec.sides]
 
 
 def accumulate(spec: IntegerLayer, operands: Sequence[Array]) -> Int64Array:
-    """Sums of products, or of a pool's inputs, zero-points taken off and no bias; exact."""
+    """Sum products, or a pool's inputs, exactly, zero-points taken off and without the bias."""
     zero_point = spec.sides[0].zero_point
     if spec.kind == "Conv":
         return conv_accumulator(
@@ -59,7 +59,7 @@ def accumulate(spec: IntegerLayer, operands: Sequence[Array]) -> Int64Array:
 
 
 def pool_sums(spec: IntegerLayer, x: Array) -> tuple[Int64Array, Int64Array]:
-    """Sums [N, C, *output] of a pool's windows, and by how many values each is divided."""
+    """Sum a pool's windows to [N, C, *output]; also count the values each is divided by."""
     return pool_accumulator(
         x,
         spec.kernel_shape or x.shape[2:],
@@ -70,7 +70,7 @@ def pool_sums(spec: IntegerLayer, x: Array) -> tuple[Int64Array, Int64Array]:
 
 
 def saturation_of(spec: IntegerLayer, operands: Sequence[Array]) -> Saturation | None:
-    """What 16-bit pair sums do to each accumulator; None for types that cannot saturate.
+    """Find what 16-bit pair sums do to each accumulator; None for types that cannot saturate.
 
     int8 inputs are met as uint8, shifted by 128: so onnxruntime on x86 runs an int8 layer that it
     fuses without being allowed int8 kernels.
@@ -88,7 +88,7 @@ def saturation_of(spec: IntegerLayer, operands: Sequence[Array]) -> Saturation |
 
 
 def multiplier_of(spec: IntegerLayer, output: QuantTensor, precision: Any = "float32") -> Array:
-    """alpha * sx * sw / sy of a product: a number, or one per output channel."""
+    """Give alpha * sx * sw / sy of a product: a number, or one per output channel."""
     x, w = spec.sides[0].params.scale, spec.sides[1].params.scale.reshape(-1)
     if spec.alpha != 1.0:
         x = np.float32(spec.alpha) * x
@@ -97,7 +97,7 @@ def multiplier_of(spec: IntegerLayer, output: QuantTensor, precision: Any = "flo
 
 
 def along_channels(spec: IntegerLayer, values: Array, ndim: int) -> Array:
-    """One value per output channel, shaped to broadcast against the output."""
+    """Shape one value per output channel to broadcast against the output."""
     if np.size(values) == 1:
         return np.reshape(values, ())
     return np.reshape(values, (1, -1) + (1,) * (ndim - 2)) if spec.kind == "Conv" else values
@@ -106,7 +106,7 @@ def along_channels(spec: IntegerLayer, values: Array, ndim: int) -> Array:
 def with_bias(
     spec: IntegerLayer, accumulator: Int64Array, *, whole: bool = False
 ) -> Int64Array | NDArray[np.float64]:
-    """The accumulator after the bias; not whole numbers where the bias is stated as real ones.
+    """Add the bias; the sums are not whole numbers where it is stated as real ones.
 
     `whole` rounds such a bias to steps of sx * sw, as onnxruntime does to run an integer kernel.
     """
@@ -131,7 +131,7 @@ def compute(
     saturation: Saturation | None = None,
     whole_bias: bool | None = None,
 ) -> Array:
-    """The output's integers; real numbers (float32) where no quantizer follows.
+    """Give the output's integers; real numbers (float32) where no quantizer follows.
 
     `saturation` is what `saturation_of` found for the same operands, if it is to count.
     `whole_bias` rounds a bias stated as real numbers to accumulator steps; None does so in all
@@ -149,6 +149,7 @@ def compute(
         total = with_bias(spec, accumulator, whole=whole)
         made = _requantized(spec, total, output, arithmetic)
     if spec.relu is not None and output is not None:
+        # The zero-point stands for the real 0 that a ReLU cuts at.
         made = np.maximum(made, made.dtype.type(int(output.params.zero_point)))
     return made
 

@@ -1,4 +1,4 @@
-"""One layer as integers: which integers meet, with which zero-points, scales and bias.
+"""Describe one layer as integers: which meet, with which zero-points, scales and bias.
 
 Convolutions, matrix products, sums and averages. A layer that is not all integers is refused with
 the one thing that keeps it from being so.
@@ -78,12 +78,12 @@ class IntegerLayer:
 
     @property
     def activations(self) -> tuple[str, ...]:
-        """Names of the tensors whose integers must be given."""
+        """The names of the tensors whose integers must be given."""
         return tuple(side.tensor.name for side in self.sides if side.data is None)
 
 
 def integer_layer(network: Network, graph: OnnxGraph, layer: Layer) -> IntegerLayer:
-    """The layer's description, or one line that says what keeps it from being integers."""
+    """Describe a layer, or refuse it with one line: what keeps it from being integers."""
     kind = _KINDS.get(layer.op_type)
     if kind is None or not layer.outputs:
         raise refused(network, layer, f"is a {layer.op_type}, which is not computed in integers")
@@ -108,9 +108,9 @@ def integer_layer(network: Network, graph: OnnxGraph, layer: Layer) -> IntegerLa
 
 
 def accumulator_scale(spec: IntegerLayer, *, wide: bool = False) -> Array:
-    """What one step of the accumulator stands for: alpha * sx * sw, a number or one per channel.
+    """Give what one step of the accumulator stands for: alpha * sx * sw, or one per channel.
 
-    In float32, as runtimes compute it, or `wide` in float64.
+    It is computed in float32, as runtimes do, or `wide` in float64.
     """
     working: Any = np.float64 if wide else np.float32
     scale = spec.sides[0].params.scale.astype(working)
@@ -122,7 +122,7 @@ def accumulator_scale(spec: IntegerLayer, *, wide: bool = False) -> Array:
 
 
 def window_attributes(layer: Layer) -> ConvAttributes:
-    """Strides, pads and the like of a convolution or a pool."""
+    """Read strides, pads and the like of a convolution or a pool."""
     facts = layer.attributes
 
     def numbers(name: str) -> tuple[int, ...]:
@@ -146,7 +146,7 @@ def refused(network: Network, layer: Layer, reason: str) -> BadModelError:
 
 
 def _outputs(network: Network, layer: Layer) -> tuple[tuple[QuantTensor, ...], Layer | None]:
-    """The quantizers behind a layer, and the ReLU between if there is one."""
+    """Find the quantizers behind a layer, and the ReLU between if there is one."""
     relu = None
     operand = layer.outputs[0]
     if operand.quant is None:
@@ -158,11 +158,13 @@ def _outputs(network: Network, layer: Layer) -> tuple[tuple[QuantTensor, ...], L
     if operand.quant is None:
         return (), None
     first = operand.quant
+    # The same value may be quantized several times, for different readers.
     others = (t for t in network.tensors if t is not first and first.float_name is not None)
     return (first, *(t for t in others if t.float_name == first.float_name)), relu
 
 
 def _side(network: Network, graph: OnnxGraph, layer: Layer, operand: Operand) -> Side:
+    """Describe one operand; a stored one that a Transpose turns is turned here."""
     tensor = operand.quant
     if tensor is None:
         raise refused(network, layer, f"reads {operand.name}, which is not quantized")
@@ -227,12 +229,14 @@ def _product(
 
 
 def _biased(network: Network, graph: OnnxGraph, spec: IntegerLayer, bias: Operand) -> IntegerLayer:
+    """Add the bias: as integers only where its steps are those of the accumulator."""
     scale = accumulator_scale(spec)
     channels = _channels(spec)
     stored = bias.quant
     if stored is not None and stored.has_data:
         integers = stored.integers().astype(np.int64).reshape(-1)
         real = stored.values().astype(np.float64).reshape(-1)
+        # The stored scale is a product that was rounded elsewhere: its last bits may differ.
         exact = np.allclose(stored.params.scale.reshape(-1), scale, rtol=1e-5, atol=0)
         is_whole = exact and stored.params.dtype == "int32"
     else:
@@ -281,6 +285,7 @@ def _pool(network: Network, graph: OnnxGraph, spec: IntegerLayer) -> IntegerLaye
 
 
 def _axes(graph: OnnxGraph, layer: Layer) -> list[int] | None:
+    """Read a ReduceMean's axes: an attribute in old opsets, an input in new ones."""
     stated: Any = layer.attributes.get("axes")
     if stated is None:
         setting = next((o for o in layer.inputs if o.role == "setting"), None)

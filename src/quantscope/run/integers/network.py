@@ -1,4 +1,4 @@
-"""A whole quantized network in integers, NumPy only: the same numbers on any machine.
+"""Run a whole quantized network in integers, NumPy only: the same numbers on any machine.
 
 Layers that compute (`integer_layer`) and layers that only move integers about. Anything else is
 refused with its name before anything runs.
@@ -34,7 +34,7 @@ MOVING_OPS = frozenset(
 
 
 class Observer(Protocol):
-    """Called after each computing layer with its operands, its output and what saturated."""
+    """A function called after each computing layer: its operands, its output, what saturated."""
 
     def __call__(
         self,
@@ -57,7 +57,10 @@ class Move:
 
 @dataclass(frozen=True, eq=False)
 class IntegerNetwork:
-    """`steps` in the order in which they run; `result` is the tensor that the model gives."""
+    """A network as steps of integers, in the order in which they run.
+
+    `result` names the tensor that the model gives.
+    """
 
     network: Network
     inputs: tuple[QuantTensor, ...]
@@ -73,7 +76,7 @@ class IntegerNetwork:
         float_layers: frozenset[str] = frozenset(),
         observe: Observer | None = None,
     ) -> Array:
-        """The first output's real values for images in the model's own layout and type.
+        """Give the first output's real values for images in the model's own layout and type.
 
         With "avx2", `saturating` names the layers whose products saturate; None means all of
         uint8 x int8. `float_layers` are those that the runtime leaves to float: they round the
@@ -81,6 +84,7 @@ class IntegerNetwork:
         """
         values: dict[str, Array] = {}
         for tensor in self.inputs:
+            # A model may also take integers as they are, with no quantizer at its input.
             is_real = tensor.float_name is not None
             values[tensor.name] = quantize(images, tensor.params) if is_real else images
         last_use = self._last_use()
@@ -92,6 +96,7 @@ class IntegerNetwork:
             else:
                 is_float = arithmetic != "exact" and step.layer.name in float_layers
                 self._compute(step, values, arithmetic, is_float, saturating, observe)
+            # No activation is held after its last reader.
             for name in [name for name in values if last_use.get(name, -1) == number]:
                 del values[name]
         result = values[self.result]
@@ -127,6 +132,7 @@ class IntegerNetwork:
                 observe(step, operands, made, saturation)
 
     def _last_use(self) -> dict[str, int]:
+        """Number the step that reads each tensor last; the result is never dropped."""
         last: dict[str, int] = {}
         for number, step in enumerate(self.steps):
             names = [step.source.name] if isinstance(step, Move) else step.activations
@@ -151,6 +157,7 @@ def integer_network(model: ModelSource) -> IntegerNetwork:
         step = _step(network, graph, layer)
         steps.append(step)
         if isinstance(step, IntegerLayer) and step.relu is not None:
+            # The step does this ReLU's work too.
             merged.add(step.relu.name)
     made = {t.name for step in steps for t in step.outputs}
     inputs = tuple(
@@ -212,6 +219,7 @@ def _max_pool(layer: Layer, source: QuantTensor) -> Callable[[Array], Array]:
 
     def apply(x: Array) -> Array:
         window = resolve_window(x.shape[2:], kernel, attributes)
+        # Padding must never be the maximum.
         seen = windows(x, window, pad_value=source.params.qmin)
         return np.asarray(seen.max(axis=taps))
 
@@ -233,6 +241,7 @@ def _pad(
 
 
 def _as(integers: Array, source: QuantTensor, target: QuantTensor) -> Array:
+    """Round integers again where a moving layer's output has other parameters than its input."""
     if source.params == target.params:
         return integers
     return quantize(dequantize(integers, source.params), target.params)
@@ -255,6 +264,7 @@ def _check_sources(network: Network, steps: Sequence[IntegerLayer | Move], known
 
 
 def _result(network: Network, steps: Sequence[IntegerLayer | Move]) -> str:
+    """Name the value that is the first output: a tensor, or a layer whose result stays real."""
     output = network.outputs[0]
     if output.quant is not None:
         return output.quant.name

@@ -1,4 +1,4 @@
-"""What a CPU without VNNI will make of a model, computed on any CPU.
+"""Predict what a CPU without VNNI will make of a model, on any CPU.
 
 The network runs in integers twice: with onnxruntime's kernels as they are where nothing saturates,
 and with 16-bit saturation of the pair sums. The difference is the gap that saturation causes.
@@ -29,7 +29,7 @@ _BATCH = 16
 
 @dataclass(frozen=True)
 class LayerSaturation:
-    """What saturation does inside one layer, on the inputs that the saturating network gives it.
+    """The effect of saturation inside one layer, on inputs that the saturating network gives it.
 
     `changed_outputs` of its `outputs` are other integers than without saturation in this layer,
     by at most `largest_steps`.
@@ -45,7 +45,7 @@ class LayerSaturation:
 
 @dataclass(frozen=True, eq=False)
 class SaturationPrediction:
-    """Classes and scores without saturation and with it, and what onnxruntime gave here.
+    """Scores without saturation, with it, and as onnxruntime gave them here, [images, classes].
 
     `measured_scores` is None where this CPU does not saturate (or that cannot be read). Accuracies
     are of `labels`.
@@ -81,14 +81,14 @@ class SaturationPrediction:
 
     @property
     def changed(self) -> NDArray[np.int64]:
-        """Indices, in the full set, of the images that saturation puts into another class."""
+        """The indices, in the full set, of the images that saturation puts into another class."""
         differ = self.exact_scores.argmax(axis=1) != self.predicted_scores.argmax(axis=1)
         found: NDArray[np.int64] = self.indices[differ]
         return found
 
     @property
     def equal_rows(self) -> int | None:
-        """Images whose predicted scores are onnxruntime's, bit for bit."""
+        """The number of images whose predicted scores are onnxruntime's, bit for bit."""
         if self.measured_scores is None:
             return None
         return int((self.predicted_scores == self.measured_scores).all(axis=1).sum())
@@ -135,8 +135,8 @@ def predict_saturation(
     exact, predicted = [], []
     done = 0
     for feeds, _, count in runnable.intake.batches(data, _BATCH):
-        (rows,) = feeds.values()
-        images = rows[:count]
+        (array,) = feeds.values()
+        images = array[:count]
         exact.append(integers.run(images, "kernel", float_layers=floats))
         predicted.append(_saturated(integers, images, saturating, floats, counts))
         done += count
@@ -154,7 +154,7 @@ def predict_saturation(
         exact_scores=_scores(exact),
         predicted_scores=_scores(predicted),
         measured_scores=None if measured is None else np.asarray(measured),
-        layers=counts.rows(),
+        layers=counts.by_layer(),
         float_layers=tuple(step.layer.name for step in integers.steps if step.layer.name in floats),
     )
 
@@ -172,6 +172,8 @@ def _saturated(
 
 
 class _Counts:
+    """The saturation of each layer, added up as the network runs."""
+
     def __init__(self) -> None:
         self.found: dict[str, LayerSaturation] = {}
 
@@ -189,6 +191,7 @@ class _Counts:
         taps = int(np.prod(w.shape[1:])) if step.kind == "Conv" else w.shape[-2]
         hit = int(saturation.saturated_pairs.sum(dtype=np.int64))
         changed, largest = 0, 0
+        # Without a saturated pair, the layer's output is what it would be.
         if hit:
             unsaturated = compute(step, operands, step.output, "kernel")
             if output.dtype.kind in "iu":
@@ -206,7 +209,7 @@ class _Counts:
             max(before.largest_steps, largest),
         )
 
-    def rows(self) -> tuple[LayerSaturation, ...]:
+    def by_layer(self) -> tuple[LayerSaturation, ...]:
         return tuple(self.found.values())
 
 

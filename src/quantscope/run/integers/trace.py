@@ -1,4 +1,4 @@
-"""One output value, from the integers that meet to the number that comes out.
+"""Trace one output value, from the integers that meet to the number that comes out.
 
 The integer shown is the exact one: the exact sum, rounded once. The reference execution computes
 in float32, so it may land one step away where the sum lies on a rounding tie; the runtime's kernel
@@ -43,12 +43,12 @@ class TracedTensor:
     scale: float
     zero_point: int
     channel: int | None
-    """Which scale was taken, where there is one per channel."""
+    """The channel whose scale was taken, where there is one per channel."""
 
 
 @dataclass(frozen=True)
 class LayerAgreement:
-    """Exact integers of a whole layer, for this image, against those that an execution gave."""
+    """The exact integers of a whole layer, for this image, against those of an execution."""
 
     values: int
     equal: int
@@ -119,14 +119,14 @@ class Trace:
 
     @property
     def clamped(self) -> str | None:
-        """Which end of the type cut the value off, if one did."""
+        """The end of the type, "low" or "high", that cut the value off; None where none did."""
         if self.integer is None or self.unclamped is None or self.unclamped == self.integer:
             return None
         return "low" if self.unclamped < self.integer else "high"
 
     @property
     def reference_steps(self) -> int | None:
-        """Reference execution minus the exact integer."""
+        """The reference execution's integer minus the exact one."""
         if self.integer is None or self.reference_integer is None:
             return None
         return self.reference_integer - self.integer
@@ -218,6 +218,7 @@ def trace_value(
 
 
 def _result(spec: IntegerLayer, parts: Parts, output: QuantTensor | None) -> dict[str, Any]:
+    """Round the exact sum once and clamp it; without a quantizer it stays real."""
     exact = parts.exact_steps
     tie = abs(exact - (exact.numerator // exact.denominator) - Fraction(1, 2))
     facts: dict[str, Any] = {"steps": float(exact), "tie_distance": float(tie)}
@@ -248,7 +249,7 @@ def _beside(
     reference: Capture,
     place: tuple[int, ...],
 ) -> dict[str, Any]:
-    """What other ways of computing make of the same integers."""
+    """Compute the same value in other ways, from the same integers."""
     captured = _captured_output(spec, reference)
     facts: dict[str, Any] = {
         "float32_integer": None,
@@ -270,6 +271,7 @@ def _beside(
 
 
 def _fixed_point(spec: IntegerLayer, parts: Parts, output: QuantTensor) -> int | None:
+    """Requantize with mantissa and shift; None where the shifted sum leaves 32 bits."""
     total = parts.accumulator
     if not isinstance(total, int):
         return None
@@ -284,7 +286,7 @@ def _fixed_point(spec: IntegerLayer, parts: Parts, output: QuantTensor) -> int |
 
 
 def _float_error_bound(parts: Parts) -> float:
-    """How far a float32 sum of these terms, in any order, can be from the exact one, in steps."""
+    """Bound how far a float32 sum of these terms, in any order, can be off, in steps."""
     size = sum(abs(term.steps) for term in parts.terms)
     size += abs(parts.bias or 0) * parts.multipliers[0].float64
     # One rounding for each addition, and those of dequantizing, multiplying and dividing.
@@ -298,6 +300,7 @@ def _float_value(
     place: tuple[int, ...],
     given: ModelSource | None,
 ) -> tuple[str | None, float | None, str | None]:
+    """Give the float model's name and its value at this place, or a note why there is none."""
     original = find_original(model, given)
     if original is None:
         return None, None, "the float model is not known; give it with --float"
@@ -359,6 +362,7 @@ def _captured_output(spec: IntegerLayer, captured: Capture) -> CapturedTensor:
 
 
 def _place(spec: IntegerLayer, at: Sequence[int], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Check a place against the output's shape without the image."""
     place = tuple(int(i) for i in at)
     size = ",".join(map(str, shape))
     if len(place) != len(shape):

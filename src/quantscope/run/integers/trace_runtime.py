@@ -1,4 +1,4 @@
-"""Why the runtime's kernel gave another integer: what it inherited, and what it lost itself."""
+"""Explain why the runtime's kernel gave another integer: by its inputs, or by itself."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from quantscope.run.integers.trace_terms import Term, take_apart
 
 @dataclass(frozen=True)
 class SaturatedPair:
-    """Two neighbours of the kernel's own order whose products left 16 bits.
+    """Two neighbours in the kernel's own order whose sum of products left 16 bits.
 
     Raw integers meet in the kernel, zero-points are taken off later: `sum` is x1*w1 + x2*w2 of
     those, `kept` what 16 bits hold of it.
@@ -67,7 +67,7 @@ def trace_runtime(
     reference: Capture,
     place: tuple[int, ...],
 ) -> tuple[RuntimeTrace | None, str | None]:
-    """The runtime's side of a trace, or one line why it cannot be seen."""
+    """Take the runtime's value apart, or give one line why it cannot be seen."""
     assert spec.output is not None and shipped.kernels is not None
     missing = next((n for n in (*spec.activations, spec.output.name) if n in shipped.unseen), None)
     if missing is not None:
@@ -79,9 +79,11 @@ def trace_runtime(
     runs_integers = kernel.kernel == "integer"
     values = {n: shipped[n].integers for n in spec.activations}
     operands = operands_of(spec, {n: v for n, v in values.items() if v is not None})
+    # Where the CPU cannot be asked, it may saturate.
     saturates = kernel.saturates and saturates_8bit_products() is not False
     saturation = saturation_of(spec, operands) if saturates else None
     exact = compute(spec, operands, spec.output, whole_bias=True)
+    # A float kernel rounds the exact sum; only its bias was rounded when the graph was optimized.
     predicted = exact
     if runs_integers:
         predicted = compute(spec, operands, spec.output, "avx2", saturation=saturation)
@@ -112,6 +114,7 @@ def _pairs(
     if spec.kind not in MULTIPLYING:
         return ()
     terms = take_apart(spec, operands, place, spec.output).terms
+    # onnxruntime runs int8 inputs as uint8, shifted by 128, on the CPUs that saturate.
     shift = 128 if operands[0].dtype == np.int8 else 0
     found = (_pair(one, two, shift) for one, two in zip(terms[::2], terms[1::2], strict=False))
     return tuple(pair for pair in found if pair.lost)

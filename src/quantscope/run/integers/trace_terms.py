@@ -1,4 +1,4 @@
-"""One output value of a layer taken apart: the integers that meet there, and their exact sum."""
+"""Take one output value of a layer apart: the integers that meet there, and their exact sum."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Multiplier:
-    """sx * sw / sy three ways; real ~ mantissa * 2**(shift - 31)."""
+    """The factor sx * sw / sy in three forms; real ~ mantissa * 2**(shift - 31)."""
 
     formula: str
     float32: float
@@ -47,7 +47,7 @@ class Multiplier:
 
 @dataclass(frozen=True)
 class Parts:
-    """`exact_steps` is the output before rounding, in steps from the zero-point.
+    """A value's terms and their sum; `exact_steps` is it before rounding, from the zero-point.
 
     `accumulator` is None in an Add, and no whole number where the bias is stated as a real one.
     """
@@ -66,7 +66,7 @@ def take_apart(
     at: tuple[int, ...],
     output: QuantTensor | None,
 ) -> Parts:
-    """`operands` hold one image; `at` is the output's place without it."""
+    """Take a value apart. `operands` hold one image; `at` is the output's place without it."""
     if spec.kind == "Add":
         return _add(spec, operands, at, output)
     if spec.kind == "AveragePool":
@@ -193,7 +193,7 @@ _Met = list[tuple[tuple[int, ...], int, int, bool]]
 
 
 def _conv_places(spec: IntegerLayer, operands: Sequence[Array], at: tuple[int, ...]) -> _Met:
-    """In the order of the kernels' own sums: kernel positions, innermost the group's channels."""
+    """List what meets, in the kernels' order: kernel positions, innermost the group's channels."""
     x, w = operands
     channel, *position = at
     window = resolve_window(x.shape[2:], w.shape[2:], spec.attributes)
@@ -209,7 +209,7 @@ def _conv_places(spec: IntegerLayer, operands: Sequence[Array], at: tuple[int, .
 
 
 def _row(operands: Sequence[Array], at: tuple[int, ...]) -> _Met:
-    """One row of the first operand and one column of the second."""
+    """List what meets: one row of the first operand and one column of the second."""
     x, w = operands
     row = x[(0, *at[:-1])]
     stack = (0, *at[:-2])[: max(w.ndim - 2, 0)]
@@ -221,6 +221,7 @@ def _row(operands: Sequence[Array], at: tuple[int, ...]) -> _Met:
 
 
 def _taps(window: Window, position: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """List the input's places under one window; some may lie outside, in the padding."""
     begin = [
         p * stride - pad
         for p, stride, pad in zip(position, window.strides, window.pads_begin, strict=True)

@@ -1,1 +1,1 @@
-"""ONNX models executed by onnxruntime."""
+"""The `Runnable` of ONNX models, executed by onnxruntime."""

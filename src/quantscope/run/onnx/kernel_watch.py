@@ -1,4 +1,4 @@
-"""Which layers an edit takes out of integer execution, or puts into it."""
+"""Find the layers that an edit takes out of integer execution, or puts into it."""
 
 from dataclasses import replace
 from functools import cached_property
@@ -10,7 +10,7 @@ from quantscope.model import Network, read_onnx
 from quantscope.model.onnx import OnnxModel
 from quantscope.run.kernels import LayerKernel
 from quantscope.run.onnx.kernels import map_kernels
-from quantscope.run.onnx.layer_names import named_by_layer
+from quantscope.run.onnx.layer_names import name_by_layer
 from quantscope.run.onnx.suffix.graph import ValueGraph
 from quantscope.run.onnx.suffix.opening import executed_graph
 from quantscope.run.whatif.runner import KernelChange
@@ -25,7 +25,7 @@ class KernelWatch:
     def changes(
         self, edited: onnx.ModelProto, executed: ValueGraph | None = None
     ) -> tuple[KernelChange, ...]:
-        """`executed` is the edited model's optimized graph, where that is known already."""
+        """Give the layers that run otherwise; `executed` is the edited model's optimized graph."""
         graph = executed or self._executed(edited)
         # Same operators on the same types and shapes: no need to ask layer by layer, which is slow.
         if graph.structure == self._base_structure:
@@ -41,7 +41,7 @@ class KernelWatch:
         return executed_graph(proto, "runtime", int8_kernels=self._int8_kernels)
 
     def _kernels(self, proto: onnx.ModelProto, network: Network) -> dict[str, LayerKernel]:
-        named = named_by_layer(proto, network)
+        named = name_by_layer(proto, network)
         layers = map_kernels(named, int8_kernels=self._int8_kernels).layers
         return {layer.name: layer for layer in layers}
 
@@ -55,7 +55,7 @@ class KernelWatch:
 
     @cached_property
     def _edited_network(self) -> Network:
-        """The names of layers are those of the file; what they make may be called otherwise."""
+        """The edited model's network: layers named as in the file, values perhaps otherwise."""
         if not self._editor.lifted:
             return self._model.network
         return read_onnx(replace(self._model.file, hollow=self._editor.base))

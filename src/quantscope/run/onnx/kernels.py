@@ -1,6 +1,7 @@
-"""What onnxruntime really executes: which layers as integers, which fall back to float, and why.
+"""Find what onnxruntime really executes: which layers as integers, which as float, and why.
 
-Read from the graph that onnxruntime's own optimizer writes, not from a list of what it should do.
+It is read from the graph that onnxruntime's own optimizer writes, not from a list of what it
+should do.
 """
 
 import tempfile
@@ -17,11 +18,11 @@ from onnx import numpy_helper
 from quantscope.errors import BadModelError
 from quantscope.model.onnx import QDQ_OPS, QOPERATOR_OPS, OnnxModel
 from quantscope.run.kernels import INT8_OPTION, MOVING_OPS, KernelMap, LayerKernel
-from quantscope.run.onnx.layer_names import named_by_layer
+from quantscope.run.onnx.layer_names import name_by_layer
 from quantscope.run.onnx.sessions import reason_of, session_options
 
 TensorTypes = Mapping[str, tuple[int, tuple[int, ...]]]
-"""Element type, and shape where the tensor is a constant."""
+"""The element type by name, and the shape where the tensor is a constant."""
 
 # Kernels that multiply uint8 by int8 in pairs with 16-bit saturation on x86 without VNNI, and where
 # they have data, weights and the two zero-points. ConvInteger's does not saturate.
@@ -38,14 +39,15 @@ BIAS_SCALE_TOLERANCE = 0.01
 
 def map_model(model: OnnxModel, *, int8_kernels: bool | None = None) -> KernelMap:
     """Ask onnxruntime's optimizer what it makes of each layer, named as `Network` names them."""
-    return map_kernels(named_by_layer(model.proto, model.network), int8_kernels=int8_kernels)
+    return map_kernels(name_by_layer(model.proto, model.network), int8_kernels=int8_kernels)
 
 
 def map_kernels(model: onnx.ModelProto, *, int8_kernels: bool | None = None) -> KernelMap:
     """Ask onnxruntime's optimizer what it makes of each node on this CPU."""
     proto = _copy(model)
     _name_all(proto)
-    optimized = _optimized(proto, int8_kernels, "ORT_ENABLE_EXTENDED")
+    # What runs is ORT_ENABLE_ALL, which rewrites names; at EXTENDED most of them survive.
+    optimized = _optimize(proto, int8_kernels, "ORT_ENABLE_EXTENDED")
     executed = {node.name: node for node in optimized.graph.node}
     types = _tensor_types(optimized)
     reasons = _Reasons(proto, int8_kernels)
@@ -54,7 +56,7 @@ def map_kernels(model: onnx.ModelProto, *, int8_kernels: bool | None = None) -> 
         for node in proto.graph.node
         if _computes(node.op_type)
     )
-    whole = _optimized(proto, int8_kernels, "ORT_ENABLE_ALL")
+    whole = _optimize(proto, int8_kernels, "ORT_ENABLE_ALL")
     return KernelMap(
         layers=layers,
         option={None: "platform default", True: "1", False: "0"}[int8_kernels],
@@ -84,7 +86,7 @@ def _layer(
 
 
 def _tensor_types(optimized: onnx.ModelProto) -> TensorTypes:
-    """Of all that an integer kernel reads."""
+    """Collect the types of all that an integer kernel reads."""
     graph = optimized.graph
     types = {t.name: (t.data_type, tuple(t.dims)) for t in graph.initializer}
     for value in (*graph.input, *graph.value_info):
@@ -92,6 +94,7 @@ def _tensor_types(optimized: onnx.ModelProto) -> TensorTypes:
     for node in graph.node:
         if node.op_type == "QuantizeLinear":
             zero_point = types.get(node.input[2]) if len(node.input) > 2 else None
+            # Without a zero-point, ONNX says uint8.
             types[node.output[0]] = (zero_point[0] if zero_point else onnx.TensorProto.UINT8, ())
     return types
 
@@ -100,7 +103,7 @@ def _can_saturate(node: onnx.NodeProto, types: TensorTypes) -> bool:
     x, w, x_zero, w_zero = SATURATING_OPS[node.op_type]
 
     def element_type(zero_point: int, tensor: int) -> int | None:
-        """Of the zero-point, which has its tensor's type; of the tensor where it is left out."""
+        """Give the zero-point's type, which is its tensor's; the tensor's where it is left out."""
         given = [node.input[k] for k in (zero_point, tensor) if k < len(node.input)]
         return next((types[name][0] for name in given if name in types), None)
 
@@ -112,14 +115,14 @@ def _can_saturate(node: onnx.NodeProto, types: TensorTypes) -> bool:
 
 
 def _is_depthwise(node: onnx.NodeProto, types: TensorTypes) -> bool:
-    """One channel in and one out a group: another kernel of onnxruntime, which is exact."""
+    """Say whether each group has one channel in and out: that kernel of onnxruntime is exact."""
     shape = types.get(node.input[3], (0, ()))[1]
     group = next((a.i for a in node.attribute if a.name == "group"), 1)
     return len(shape) > 1 and shape[0] == group and shape[1] == 1
 
 
 class _Reasons:
-    """Why a layer is executed as float, as far as the file and a second look can tell."""
+    """Knows why a layer is executed as float, as far as the file and a second look can tell."""
 
     def __init__(self, proto: onnx.ModelProto, int8_kernels: bool | None):
         graph = proto.graph
@@ -136,7 +139,8 @@ class _Reasons:
         self.quantized = any(_is_quantizing(node.op_type) for node in graph.node)
         self.with_option: set[str] = set()
         if self.quantized and int8_kernels is not True:
-            allowed = _optimized(proto, True, "ORT_ENABLE_EXTENDED")
+            # What is fused with the option, and not without, is float only for want of it.
+            allowed = _optimize(proto, True, "ORT_ENABLE_EXTENDED")
             self.with_option = {n.name for n in allowed.graph.node if n.op_type in QOPERATOR_OPS}
 
     def of(self, node: onnx.NodeProto) -> str | None:
@@ -188,14 +192,15 @@ def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _name_all(proto: onnx.ModelProto) -> None:
-    """Names are what can be followed through the optimizer, so each node needs one of its own."""
+    """Give each node a name of its own: names are what can be followed through the optimizer."""
     taken = Counter(node.name for node in proto.graph.node)
     for number, node in enumerate(proto.graph.node):
         if not node.name or taken[node.name] > 1:
             node.name = f"{node.name or node.op_type}#{number}"
 
 
-def _optimized(proto: onnx.ModelProto, int8_kernels: bool | None, level: str) -> onnx.ModelProto:
+def _optimize(proto: onnx.ModelProto, int8_kernels: bool | None, level: str) -> onnx.ModelProto:
+    """Read back the graph that onnxruntime's optimizer makes at this level."""
     options = session_options("runtime", int8_kernels=int8_kernels)
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, level)
     with tempfile.TemporaryDirectory() as folder:

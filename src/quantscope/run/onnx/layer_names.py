@@ -1,12 +1,12 @@
-"""Models whose nodes carry the names of `Network`'s layers, whatever the file calls them."""
+"""Name a model's nodes as `Network` names its layers, whatever the file calls them."""
 
 import onnx
 
 from quantscope.model import Network
 
 
-def named_by_layer(proto: onnx.ModelProto, network: Network) -> onnx.ModelProto:
-    """A copy whose nodes carry their layers' names; what is no layer gets a name of its own."""
+def name_by_layer(proto: onnx.ModelProto, network: Network) -> onnx.ModelProto:
+    """Copy a model so that nodes carry their layers' names; others get a name of their own."""
     named = onnx.ModelProto()
     named.CopyFrom(proto)
     layers = {operand.name: layer.name for layer in network.layers for operand in layer.outputs}

@@ -1,4 +1,4 @@
-"""The integers of quantized activations, batch by batch, in either execution."""
+"""Read the integers of quantized activations, batch by batch, in either execution."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,8 +11,8 @@ from quantscope.model import QuantTensor
 from quantscope.model.onnx import OnnxModel
 from quantscope.run.intake import Feeds
 from quantscope.run.onnx.kernels import map_kernels
-from quantscope.run.onnx.layer_names import named_by_layer
-from quantscope.run.onnx.seeing import changed_by_looking, instrumented, output_of
+from quantscope.run.onnx.layer_names import name_by_layer
+from quantscope.run.onnx.seeing import add_outputs, changed_by_looking, output_of
 from quantscope.run.onnx.sessions import open_session, run_session, session_of
 from quantscope.run.onnx.values import only_up_to
 
@@ -60,17 +60,17 @@ class RuntimeReader:
         int8_kernels: bool | None,
     ) -> None:
         self.model, self.int8_kernels = model, int8_kernels
-        self.proto = named_by_layer(model.proto, model.network)
+        self.proto = name_by_layer(model.proto, model.network)
         self.names = {tensor.name: tensor.integer_names[0] for tensor in tensors}
         self.output = self.proto.graph.output[0].name
         self.disturbed: str | None = None
-        """Set when the scores show, while running, that looking changed something after all."""
+        """The reason, once scores have shown that looking changed something after all."""
         self._hidden: dict[str, str] = {}
         self.last = next((t for t in tensors if output_of(t, [self.output]) is not None), None)
         self.inner = self._visible([n for n in self.names if not self.last or n != self.last.name])
         asked = [self.names[name] for name in self.inner]
         self._session = session_of(
-            instrumented(self.proto, asked), "runtime", int8_kernels=int8_kernels, threads=1
+            add_outputs(self.proto, asked), "runtime", int8_kernels=int8_kernels, threads=1
         )
         self._plain = open_session(model, "runtime", int8_kernels=int8_kernels, threads=1)
 
@@ -91,6 +91,7 @@ class RuntimeReader:
         (shipped,) = run_session(self._plain, [self.output], feeds, self.model.name)
         asked = [self.output, *(self.names[name] for name in self.inner)]
         scores, *found = run_session(self._session, asked, feeds, self.model.name)
+        # Equal kernel maps do not prove equal numbers; equal scores are looked for as well.
         if self.disturbed is None and not np.array_equal(scores, shipped, equal_nan=True):
             self.disturbed = "looking at the inner tensors changes the model's outputs"
         integers: dict[str, Array] = dict(zip(self.inner, found, strict=True))
@@ -99,6 +100,7 @@ class RuntimeReader:
         return integers, shipped
 
     def _visible(self, wanted: list[str]) -> list[str]:
+        """Choose the tensors that can be outputs together without changing the kernels."""
         plain = map_kernels(self.proto, int8_kernels=self.int8_kernels)
 
         def changed(names: list[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""ONNX models, run by onnxruntime in either execution."""
+"""Run ONNX models by onnxruntime, in either execution."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -24,7 +24,7 @@ from quantscope.run.histograms.values import ValueReader
 from quantscope.run.intake import Feeds, Intake
 from quantscope.run.kernels import INT8_OPTION, KernelMap
 from quantscope.run.onnx.kernels import map_kernels, map_model
-from quantscope.run.onnx.layer_names import named_by_layer
+from quantscope.run.onnx.layer_names import name_by_layer
 from quantscope.run.onnx.readers import ReferenceReader, RuntimeReader
 from quantscope.run.onnx.seeing import Looker
 from quantscope.run.onnx.sessions import open_session, run_session, session_of
@@ -39,7 +39,7 @@ Array = NDArray[Any]
 
 
 class OnnxRunnable(Runnable):
-    """Its sessions are opened when they are first needed."""
+    """An ONNX model in one execution; its sessions are opened when they are first needed."""
 
     model: OnnxModel
 
@@ -87,7 +87,7 @@ class OnnxRunnable(Runnable):
     ) -> Seen:
         proto, kernels = self.model.stated, None
         if self.execution == "runtime":
-            proto = named_by_layer(self.model.proto, self.network)
+            proto = name_by_layer(self.model.proto, self.network)
             kernels = map_kernels(proto, int8_kernels=self.int8_kernels)
         looker = Looker(
             proto=proto,
@@ -107,7 +107,7 @@ class OnnxRunnable(Runnable):
         return ReferenceReader(self.model, tensors, threads=self.threads)
 
     def values(self, names: Sequence[str], feeds: Feeds) -> Mapping[str, Array]:
-        """As in `Runnable`; the part of the graph that is needed is opened once for its names."""
+        """Give values of one batch; the part of the graph that makes them is opened only once."""
         given = _as_own(feeds, self.intake.ports)
         asked = tuple(name for name in dict.fromkeys(names) if name not in given)
         if not asked:
@@ -151,7 +151,7 @@ def _as_own(feeds: Feeds, ports: Sequence[Port]) -> dict[str, Array]:
 
 
 def _intake(model: OnnxModel) -> Intake:
-    """Refuse inputs that samples cannot be given to: one is needed, with a batch."""
+    """Say how the model is fed; refuse inputs that samples cannot be given to."""
     port = classifier_input(model.file)
     batch = (port.shape or ("N",))[0]
     try:

@@ -1,4 +1,4 @@
-"""Inner values of ONNX models. Looking must not change what is looked at.
+"""Look at inner values of ONNX models without changing what is looked at.
 
 With optimizations off, more outputs change nothing. In runtime execution they can: an integer
 tensor made an output leaves uint8 models as they are, but stops some int8 fusions. So runtime
@@ -19,7 +19,7 @@ from quantscope.arithmetic import quantize
 from quantscope.data import Samples
 from quantscope.model import QuantTensor
 from quantscope.progress import Progress
-from quantscope.run.capture.captured import Seen, Wanted, captured
+from quantscope.run.capture.captured import Seen, Wanted, to_captured
 from quantscope.run.capture.parts import SampleParts
 from quantscope.run.intake import Intake
 from quantscope.run.kernels import KernelMap, changed_layers
@@ -29,7 +29,7 @@ from quantscope.run.onnx.sessions import run_session, session_of
 Array = NDArray[Any]
 
 
-def instrumented(proto: onnx.ModelProto, file_names: Sequence[str]) -> onnx.ModelProto:
+def add_outputs(proto: onnx.ModelProto, file_names: Sequence[str]) -> onnx.ModelProto:
     """Copy a model so that its outputs also hold these values."""
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
@@ -55,7 +55,7 @@ def changed_by_looking(
     int8_kernels: bool | None,
 ) -> str | None:
     """Name the layers that run otherwise when these values are looked at; None where none does."""
-    looked_into = instrumented(proto, file_names)
+    looked_into = add_outputs(proto, file_names)
     changed = changed_layers(plain, map_kernels(looked_into, int8_kernels=int8_kernels))
     return ", ".join(changed[:3]) + (" and more" if len(changed) > 3 else "") if changed else None
 
@@ -77,6 +77,7 @@ class Looker:
     progress: Progress
 
     def look(self, wanted: Sequence[Wanted]) -> Seen:
+        """Give all values that can be read, with the outputs of the model as it is."""
         outputs = [output.name for output in self.proto.graph.output]
         if self.kernels is None:
             values = self._run([w.file_name for w in wanted], outputs)
@@ -105,7 +106,7 @@ class Looker:
         found: Mapping[str, Array],
         unseen: Mapping[str, str],
     ) -> Seen:
-        tensors = {w.name: captured(w, found[w.name]) for w in wanted if w.name in found}
+        tensors = {w.name: to_captured(w, found[w.name]) for w in wanted if w.name in found}
         return Seen(outputs, tensors, unseen, self.kernels)
 
     def _look_again(
@@ -115,7 +116,7 @@ class Looker:
         plain: Mapping[str, Array],
         kernels: KernelMap,
     ) -> tuple["_Values | None", str]:
-        """The values if reading them leaves the kernels and the outputs as they are, else why."""
+        """Give the values if reading them leaves kernels and outputs as they are, else why not."""
         names = [w.file_name for w in wanted]
         layers = changed_by_looking(self.proto, kernels, names, int8_kernels=self.int8_kernels)
         if layers:
@@ -129,7 +130,7 @@ class Looker:
     def _run(self, names: Sequence[str], outputs: Sequence[str]) -> "_Values":
         asked = list(dict.fromkeys([*outputs, *names]))
         session = session_of(
-            instrumented(self.proto, names),
+            add_outputs(self.proto, names),
             "reference" if self.kernels is None else "runtime",
             int8_kernels=self.int8_kernels,
             threads=self.threads,
@@ -156,7 +157,7 @@ class _Values:
     unseen: Mapping[str, str]
 
     def split(self, wanted: Sequence[Wanted]) -> tuple[dict[str, Array], dict[str, str]]:
-        """By the wanted ones' names: those that could be read, and why the others could not."""
+        """Give the values that could be read, by wanted name, and why the others could not."""
         values = ((w.name, self.inner.get(w.file_name)) for w in wanted)
         found = {name: value for name, value in values if value is not None}
         return found, {w.name: self.unseen[w.file_name] for w in wanted if w.name not in found}
@@ -165,6 +166,7 @@ class _Values:
 def _of_outputs(
     wanted: Sequence[Wanted], outputs: Mapping[str, Array]
 ) -> Iterator[tuple[str, Array]]:
+    """Give the integers of tensors whose real values are outputs of the model."""
     for w in wanted:
         name = None if w.tensor is None else output_of(w.tensor, outputs)
         if w.tensor is not None and name is not None:

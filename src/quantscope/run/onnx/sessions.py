@@ -1,4 +1,4 @@
-"""onnxruntime sessions, opened the same way everywhere."""
+"""Open onnxruntime sessions, the same way everywhere."""
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ _MOST_NODES_TO_PLAN = 256
 def session_options(
     execution: Execution, *, int8_kernels: bool | None = None, threads: int = 0
 ) -> ort.SessionOptions:
-    """Reference: no graph optimization. Runtime: all of it, which is where kernels are fused.
+    """Choose options: no graph optimization for reference, all of it for runtime, which fuses.
 
     `int8_kernels` sets `session.qdqisint8allowed`; None leaves it as the platform has it.
     `threads` 0 lets onnxruntime use the machine's cores.
@@ -72,14 +72,14 @@ def session_of(
     int8_kernels: bool | None = None,
     threads: int = 0,
 ) -> ort.InferenceSession:
-    """A session for a model in memory, as it is."""
+    """Open a session for a model in memory, as it is."""
     return open_proto(proto, session_options(execution, int8_kernels=int8_kernels, threads=threads))
 
 
 def open_proto(
     proto: onnx.ModelProto, options: ort.SessionOptions, *, not_optimized: Collection[str] = ()
 ) -> ort.InferenceSession:
-    """`not_optimized` names onnxruntime's optimizers that are left out."""
+    """Open a model in memory; `not_optimized` names optimizers that are left out."""
     # Planning which buffer takes which place goes with the square of the nodes where shapes are not
     # known: 20 ms for 700 of them, minutes for 8,000. Unplanned, values still go when the last of
     # their readers has run, and a graph is no slower.
@@ -88,7 +88,7 @@ def open_proto(
 
 
 def reason_of(error: Exception) -> str:
-    """The first line of what onnxruntime says."""
+    """Give the first line of what onnxruntime says."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 

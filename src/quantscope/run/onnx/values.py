@@ -1,15 +1,15 @@
-"""The part of a graph that computes chosen values, and nothing else."""
+"""Cut out the part of a graph that computes chosen values, and nothing else."""
 
 from collections.abc import Sequence
 
 import onnx
 
-from quantscope.run.onnx.seeing import instrumented
+from quantscope.run.onnx.seeing import add_outputs
 
 
 def only_up_to(proto: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
-    """A copy that computes these values and no more: onnxruntime runs every node it is given."""
-    copy = instrumented(proto, names)
+    """Copy a model to compute these values and no more: onnxruntime runs every node it has."""
+    copy = add_outputs(proto, names)
     graph = copy.graph
     needed = set(names)
     outputs = [value for value in graph.output if value.name in needed]
@@ -34,7 +34,7 @@ def only_up_to(proto: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
 
 
 def _reads(node: onnx.NodeProto) -> set[str]:
-    """Its inputs, and what the graphs inside it take from around them."""
+    """Name a node's inputs, and what the graphs inside it take from around them."""
     names = {name for name in node.input if name}
     for attribute in node.attribute:
         for inner in (attribute.g, *attribute.graphs):

@@ -1,4 +1,4 @@
-"""The integers that the kernels which ship make, read without changing the kernels.
+"""Find the integers that the kernels which ship make, to read without changing the kernels.
 
 With an integer value among a model's outputs, the optimizer may fuse otherwise. Where it still
 makes that value by the very operators that it has without, they are what to read: in the model's
@@ -11,9 +11,9 @@ from functools import cached_property
 
 import onnx
 
-from quantscope.run.onnx.seeing import instrumented
+from quantscope.run.onnx.seeing import add_outputs
 from quantscope.run.onnx.suffix.graph import Digest, ValueGraph, value_graph
-from quantscope.run.onnx.suffix.opening import optimized
+from quantscope.run.onnx.suffix.opening import optimize
 
 CHANGES_KERNELS = "cannot be seen without changing the kernels that run"
 # What lies between a kernel's integers and the layout that the file states.
@@ -36,7 +36,7 @@ class Sight:
 
 @dataclass(frozen=True, eq=False)
 class Visible:
-    """What can be seen of a model by its name in the file, and why the rest cannot.
+    """The values of a model that can be seen, by name in the file, and why the rest cannot.
 
     `plain` is the model's optimized graph, as nobody looks into it.
     """
@@ -51,7 +51,7 @@ class Visible:
 
     @cached_property
     def values(self) -> dict[str, str]:
-        """The names in `graph` of all that can be seen."""
+        """The names in `graph` of all that can be seen, by their names in the file."""
         return {
             name: f"seen/{name}" if sight.layout or sight.quantize else sight.origin
             for name, sight in self.sights.items()
@@ -80,14 +80,17 @@ class Visible:
         return value_graph(proto)
 
 
-def visible(
+def find_visible(
     proto: onnx.ModelProto,
     plain: ValueGraph,
     names: Collection[str],
     *,
     int8_kernels: bool | None = None,
 ) -> Visible:
-    """`plain` is the optimized graph of the model as it is. One session is opened for each name."""
+    """Find how each value can be seen; `plain` is the optimized graph of the model as it is.
+
+    One session is opened for each name.
+    """
     values = {digest: name for name, digest in plain.digests.items()}
     quantized = {
         (plain.digests[node.input[0]], plain.digests[node.input[1]])
@@ -98,8 +101,9 @@ def visible(
     makers = {name: node for node in proto.graph.node for name in node.output}
     sights: dict[str, Sight] = {}
     for name in names:
-        graph = value_graph(optimized(instrumented(proto, [name]), int8_kernels=int8_kernels))
+        graph = value_graph(optimize(add_outputs(proto, [name]), int8_kernels=int8_kernels))
         sight = _sight(graph, name, values)
+        # The quantizer is copied to the graph's end, with its parameters: they must be stored.
         if sight is None and stored.issuperset(makers[name].input[1:]):
             sight = _quantizer_sight(graph, name, values, quantized)
             if sight is None and _gives_output(proto, makers[name]):
@@ -110,10 +114,10 @@ def visible(
     return Visible(proto, plain, sights, unseen)
 
 
-def carried_over(
+def carry_over(
     known: Visible, proto: onnx.ModelProto, plain: ValueGraph, names: Collection[str]
 ) -> Visible | None:
-    """What can be seen in another model that is optimized alike; None where it is not."""
+    """Find the same values in another model that is optimized alike; None where it is not."""
     same = _aligned(known.plain, plain)
     if same is None:
         return None
@@ -123,6 +127,7 @@ def carried_over(
 
 
 def _sight(graph: ValueGraph, name: str, values: Mapping[Digest, str]) -> Sight | None:
+    """Go back from a value past operators that only lay it out, to one that runs anyway."""
     layout: list[onnx.NodeProto] = []
     while graph.digests[name] not in values:
         maker = graph.makers.get(name)
@@ -139,6 +144,7 @@ def _quantizer_sight(
     values: Mapping[Digest, str],
     quantized: Collection[tuple[Digest, Digest]],
 ) -> Sight | None:
+    """See a value by what its quantizer reads, where the plain graph quantizes that alike."""
     maker = graph.makers.get(name)
     if maker is None or maker.op_type != "QuantizeLinear":
         return None
@@ -147,7 +153,7 @@ def _quantizer_sight(
 
 
 def _gives_output(proto: onnx.ModelProto, quantizer: onnx.NodeProto) -> bool:
-    """Whether the model's output is this quantizer's integers, as real numbers."""
+    """Say whether the model's output is this quantizer's integers, as real numbers."""
     return quantizer.op_type == "QuantizeLinear" and any(
         node.op_type == "DequantizeLinear"
         and node.output[0] == proto.graph.output[0].name
@@ -157,7 +163,7 @@ def _gives_output(proto: onnx.ModelProto, quantizer: onnx.NodeProto) -> bool:
 
 
 def _aligned(one: ValueGraph, other: ValueGraph) -> dict[str, str] | None:
-    """The values of the second graph by the first's, if they are the same, operator by operator."""
+    """Match two graphs operator by operator; give the second's values by the first's, else None."""
     if len(one.proto.graph.node) != len(other.proto.graph.node):
         return None
     same = {one.input: other.input}

@@ -1,4 +1,4 @@
-"""ONNX models under edits: only what an edit can reach is run again."""
+"""Run ONNX models under edits: only what an edit can reach is run again."""
 
 from functools import cached_property
 from typing import TYPE_CHECKING

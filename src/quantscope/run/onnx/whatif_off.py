@@ -1,4 +1,4 @@
-"""Signal and error of activations that an edit left unquantized: what their readers get instead."""
+"""Probe activations that an edit left unquantized: signal and error of what readers get instead."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -15,14 +15,14 @@ from quantscope.run.onnx.compare.graph import ComparisonGraph, GraphProbe
 from quantscope.run.onnx.compare.merge import FLOAT, QUANTIZED
 
 
-def with_switched_off(
+def add_switched_off(
     compared: ComparisonGraph,
     base: onnx.ModelProto,
     edited: onnx.ModelProto,
     network: Network,
     pairing: Pairing,
 ) -> tuple[ComparisonGraph, frozenset[str]]:
-    """The comparison with a probe for each such activation, and their names."""
+    """Add a probe for each such activation to a copy of the comparison; name them too."""
     pairs = {pair.name: pair for pair in pairing.pairs if pair.role == "activation"}
     made = {name for node in edited.graph.node for name in node.output}
     tensors = [network.tensor(name) for name in pairs]
@@ -46,7 +46,7 @@ def with_switched_off(
             GraphProbe(
                 pair=pair,
                 tensor=tensor,
-                rows=("signal", "error"),
+                sum_names=("signal", "error"),
                 leaves=(),
                 no_sources=ONLY_SQNR,
                 output=output,
@@ -58,7 +58,7 @@ def with_switched_off(
 
 
 def _instead(tensor: QuantTensor, base: onnx.ModelProto, made: Collection[str]) -> str | None:
-    """What was dequantized, where a ReLU makes it now; else what was quantized."""
+    """Name what readers get: the dequantized value, if a ReLU makes it now, or the quantized."""
     integers = set(tensor.integer_names)
     nodes = base.graph.node
     readers = (n for n in nodes if n.op_type == "DequantizeLinear" and n.input[0] in integers)
@@ -68,7 +68,7 @@ def _instead(tensor: QuantTensor, base: onnx.ModelProto, made: Collection[str]) 
 
 
 def _probe(model: onnx.ModelProto, name: str, value: str, float_value: str) -> str:
-    """Beside a value: [images, (signal, error), 1]."""
+    """Add an output [images, (signal, error), 1] beside a value."""
     nodes = model.graph.node
 
     def add(op_type: str, inputs: list[str], part: str, **attributes: Any) -> str:
@@ -83,8 +83,8 @@ def _probe(model: onnx.ModelProto, name: str, value: str, float_value: str) -> s
     f, q = laid_out(float_value, "float"), laid_out(value, "now")
     squares = {"signal": (f, f), "error": (add("Sub", [q, f], "difference"),) * 2}
     sums = [
-        add("ReduceSum", [add("Mul", list(both), f"{row}/squared"), "off/axis"], row, keepdims=1)
-        for row, both in squares.items()
+        add("ReduceSum", [add("Mul", list(both), f"{sum_}/squared"), "off/axis"], sum_, keepdims=1)
+        for sum_, both in squares.items()
     ]
     output = add("Concat", sums, "rows", axis=1)
     made = helper.make_tensor_value_info(output, onnx.TensorProto.FLOAT, None)

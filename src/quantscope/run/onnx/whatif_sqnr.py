@@ -1,4 +1,4 @@
-"""SQNR of every activation before and after edits, running only what they can reach.
+"""Find the SQNR of every activation before and after edits, running only what they can reach.
 
 The graph is `compare`'s: both networks, and beside each paired activation its signal and its error,
 reduced. Of the quantized half, what the edits leave alone is kept already; of the float half, the
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Measured:
-    """Rows by tensor; `digests` say what each was computed from."""
+    """The comparison of each tensor by name; `digests` say what each was computed from."""
 
-    rows: Mapping[str, TensorComparison]
+    tensors: Mapping[str, TensorComparison]
     digests: Mapping[str, Digest]
     unseen: Mapping[str, str]
     not_finite: Mapping[str, str]
@@ -54,7 +54,10 @@ class _Measured:
 
 
 class SqnrReader:
-    """For one set of images. `graph_of` gives what is executed for edits. One thread at a time."""
+    """Reads SQNRs on one set of images, for one thread at a time.
+
+    `graph_of` gives what is executed for edits.
+    """
 
     def __init__(
         self,
@@ -70,7 +73,7 @@ class SqnrReader:
     def read(
         self, applied: Applied, base: Evaluation, edited: Evaluation, progress: Progress
     ) -> DownstreamSqnr:
-        """`base` and `edited` are the two models' evaluations on these images."""
+        """Compare both models with the float one, given their evaluations on these images."""
         if self._before is None:
             self._before = self._measure(None, None, progress)
         before = after = self._before
@@ -79,7 +82,7 @@ class SqnrReader:
         downstream = tuple(
             name
             for name, digest in after.digests.items()
-            if before.digests.get(name) != digest and name in after.rows
+            if before.digests.get(name) != digest and name in after.tensors
         )
         return DownstreamSqnr.between(
             self._comparison(before, base, before.float_scores),
@@ -108,7 +111,7 @@ class SqnrReader:
     def _measure(
         self, applied: Applied | None, known: _Measured | None, progress: Progress
     ) -> _Measured:
-        """Of the unedited model without `applied`; what is as in `known` is taken from there."""
+        """Measure a model, the unedited one without `applied`; take what is as in `known` there."""
         proto = self._editor.base if applied is None else applied.proto
         seen = self._visible(applied) if self._runnable.execution == "runtime" else None
         names = self._integer_names
@@ -122,12 +125,13 @@ class SqnrReader:
         )
         off: frozenset[str] = frozenset()
         if seen is None:
-            compared, off = with_switched_off(
+            compared, off = add_switched_off(
                 compared, self._editor.base, proto, self._editor.network, self._pairing
             )
         graph = value_graph(compared.model)
         digests = {probe.pair.name: graph.digests[probe.output] for probe in compared.probes}
         if seen is not None:
+            # Integers are fed then, and the comparison's graph does not know what made them.
             digests = {name: own + seen.digest(names[name]) for name, own in digests.items()}
         old = {} if known is None else known.digests
         new = [p for p in compared.probes if old.get(p.pair.name) != digests[p.pair.name]]
@@ -155,10 +159,10 @@ class SqnrReader:
         unseen |= {name: a.mixed for name, a in by_name.items() if a.mixed}
         if known is not None:
             same = digests.keys() - by_name.keys()
-            rows |= {name: known.rows[name] for name in same & known.rows.keys()}
+            tensors |= {name: known.tensors[name] for name in same & known.tensors.keys()}
             unseen |= {name: known.unseen[name] for name in same & known.unseen.keys()}
             not_finite |= {name: known.not_finite[name] for name in same & known.not_finite.keys()}
-        return _Measured(rows, digests, _said(unseen), _said(not_finite), scores)
+        return _Measured(tensors, digests, _said(unseen), _said(not_finite), scores)
 
     def _run(
         self,
@@ -182,7 +186,7 @@ class SqnrReader:
             progress("Comparing", done, len(self._parts.images))
 
     def _float_cut(self, graph: ValueGraph, new: list[GraphProbe], stored: set[str]) -> list[str]:
-        """The float value to keep so that the next edit at this place need not start before it."""
+        """Choose the float value to keep, so that the next edit here need not start before it."""
         needed = [FLOAT + probe.pair.float_name for probe in new]
         for value in chain_of(graph.proto.graph.node, graph.input, needed):
             if value in stored or graph.makers[value].op_type in ("Identity", "Cast"):
@@ -194,6 +198,7 @@ class SqnrReader:
         return []
 
     def _integers(self, seen: Visible, fed: Mapping[str, str]) -> Iterator[dict[str, Array]]:
+        """Run the optimized graph for the integers to feed, batch by batch."""
         graph, values = seen.graph, seen.values
         read = {values[self._integer_names[name]]: given for name, given in fed.items()}
         ends = list(read)
@@ -203,7 +208,7 @@ class SqnrReader:
 
     @cached_property
     def _integer_names(self) -> dict[str, str]:
-        """Of each paired activation: the file's name for its integers."""
+        """The file's name for the integers of each paired activation."""
         pairs = (pair.name for pair in self._pairing.pairs if pair.role == "activation")
         return {name: self._editor.network.tensor(name).integer_names[0] for name in pairs}
 
@@ -213,7 +218,7 @@ class SqnrReader:
         made = {name for node in applied.proto.graph.node for name in node.output}
         names = [name for name in self._integer_names.values() if name in made]
         plain = self._graph_of(applied)
-        return carried_over(self._base_visible, applied.proto, plain, names) or visible(
+        return carry_over(self._base_visible, applied.proto, plain, names) or find_visible(
             applied.proto, plain, names, int8_kernels=self._runnable.int8_kernels
         )
 
@@ -224,7 +229,7 @@ class SqnrReader:
         proto = self._runnable.model.proto if editor.lifted else editor.base
         plain = executed_graph(proto, "runtime", int8_kernels=int8_kernels)
         names = list(self._integer_names.values())
-        return visible(proto, plain, names, int8_kernels=int8_kernels)
+        return find_visible(proto, plain, names, int8_kernels=int8_kernels)
 
     def _comparison(
         self, measured: _Measured, evaluation: Evaluation, float_scores: Sequence[Array]

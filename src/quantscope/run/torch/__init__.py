@@ -1,1 +1,1 @@
-"""PyTorch programs executed. Needs the torch extra."""
+"""The `Runnable`s of PyTorch programs, archives and weights. Needs the `torch` extra."""

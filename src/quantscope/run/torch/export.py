@@ -1,4 +1,4 @@
-"""ResNet8's weights as the program that exporting the network gives. Needs the `torch` extra."""
+"""Export ResNet8's weights as a program, to look into it. Needs the `torch` extra."""
 
 import tempfile
 from collections.abc import Iterator
@@ -36,5 +36,6 @@ def save_resnet8(weights: Path, output: Path) -> None:
         batch = torch.export.Dim("batch", min=1, max=1 << 20)
         example = (torch.zeros(2, 3, 32, 32),)
         program = torch.export.export(module, example, dynamic_shapes=({0: batch},))
+        # Saved, the example would be most of the file.
         program._example_inputs = None
         torch.export.save(program, output)

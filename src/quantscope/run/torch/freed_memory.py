@@ -1,4 +1,4 @@
-"""Memory that is freed and wanted again at once."""
+"""Keep memory that is freed and wanted again at once."""
 
 import numpy as np
 

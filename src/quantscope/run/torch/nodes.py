@@ -1,4 +1,4 @@
-"""Nodes of a torch.export program, run one by one. Needs the `torch` extra."""
+"""Run the nodes of a torch.export program one by one. Needs the `torch` extra."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
@@ -48,14 +48,14 @@ def run_nodes(
 
 
 def call(node: "Node", read: Callable[[str], Any], *, model: str, protect: bool = False) -> Any:
-    """What one node gives for what `read` has under the names that it reads."""
-    return prepared(node, model=model, protect=protect)(read)
+    """Run one node on what `read` has under the names that it reads."""
+    return prepare(node, model=model, protect=protect)(read)
 
 
-def prepared(
+def prepare(
     node: "Node", *, model: str, protect: bool = False
 ) -> Callable[[Callable[[str], Any]], Any]:
-    """`call` for a node that runs often: its arguments are looked through but once."""
+    """Give `call` for a node that runs often: its arguments are looked through but once."""
     from torch.fx import Node
     from torch.fx.node import map_arg
 
@@ -84,7 +84,7 @@ def prepared(
 
 
 def names_read(node: "Node") -> list[str]:
-    """What a node reads, in order; the same more than once where it is given so."""
+    """Name what a node reads, in order; the same more than once where it is given so."""
     from torch.fx.node import map_arg
 
     found: list[str] = []
@@ -102,6 +102,7 @@ def _copying(read: Callable[[str], Any], names: Collection[str]) -> Callable[[st
 
 
 def _last_readers(nodes: "Sequence[Node]", keep: Collection[str]) -> dict[str, list[str]]:
+    """Find the values that may go once a node has run, by that node's name."""
     last: dict[str, str] = {}
     for node in nodes:
         last |= {read.name: node.name for read in node.all_input_nodes if read.name not in keep}
@@ -112,7 +113,7 @@ def _last_readers(nodes: "Sequence[Node]", keep: Collection[str]) -> dict[str, l
 
 
 def as_array(tensor: "torch.Tensor", dtype: str | None = None) -> Array:
-    """A copy; `dtype` is the quantized type of integers, which NumPy may have no name for."""
+    """Copy a tensor; `dtype` is the quantized type of integers that NumPy may have no name for."""
     import torch
 
     tensor = tensor.detach().contiguous()
@@ -125,7 +126,7 @@ def as_array(tensor: "torch.Tensor", dtype: str | None = None) -> Array:
 
 
 def float_scores(value: Any, model: str) -> NDArray[np.floating]:
-    """A model's first output as floats."""
+    """Give a model's first output as floats."""
     import torch
 
     if not isinstance(value, torch.Tensor):

@@ -1,4 +1,4 @@
-"""An exported float program and its quantized form, run side by side. Needs the `torch` extra."""
+"""Run a float program beside its quantized form, as a `PairRun`. Needs the `torch` extra."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,7 +33,7 @@ def fitting_pairing(floats: ProgramRunnable, quantized: ProgramRunnable) -> Pair
 
 
 class ProgramPair:
-    """Sums are taken by PyTorch as soon as both programs have a value.
+    """Two programs side by side; PyTorch takes sums as soon as both have a value.
 
     `unquantized` are paired activations that have no quantizer in this program, with the value to
     look at instead.
@@ -82,7 +82,7 @@ class ProgramPair:
     def run(self, batch: Batch) -> PairBatch:
         found = self._programs.run(batch.feeds)
         sums = (
-            ProbeSums(probe.measured(found.rows[name]), found.statistics[name], found.sizes[name])
+            ProbeSums(probe.as_probe(found.sums[name]), found.statistics[name], found.sizes[name])
             for name, probe in self._programs.by_name.items()
         )
         return PairBatch(found.float_scores, found.quantized_scores, tuple(sums))
@@ -123,7 +123,7 @@ def _common_intake(floats: ProgramRunnable, quantized: ProgramRunnable) -> Intak
 
 
 def _narrowed(tensor: TensorComparison, probe: TorchProbe | None) -> TensorComparison:
-    """By the range that the quantizer has, where that is less than its type's."""
+    """Measure by the range that the quantizer has, where that is less than its type's."""
     if probe is None or tensor.float_values is None:
         return tensor
     low, high = probe.quantizer.low, probe.quantizer.high

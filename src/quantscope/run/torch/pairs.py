@@ -1,4 +1,4 @@
-"""A float program and its quantized form, run side by side, and what is measured between them.
+"""Run a float program beside its quantized form, and measure between them.
 
 The quantized one runs in floats where that gives the same numbers (`quantizers`). Whether it
 does is checked against the programs run as they are.
@@ -25,7 +25,7 @@ from quantscope.run.compare.sources import (
 )
 from quantscope.run.intake import Feeds
 from quantscope.run.torch.nodes import Values, float_scores, run_nodes
-from quantscope.run.torch.probes import Scratch, TorchProbe, stacked
+from quantscope.run.torch.probes import Scratch, TorchProbe, stack_sums
 from quantscope.run.torch.quantizers import ProgramQuantizer, quantizer_of
 from quantscope.run.torch.schedule import schedule
 from quantscope.run.torch.sources import ProgramGraph, Variants
@@ -42,11 +42,14 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class BatchResult:
-    """By tensor: names of `rows`, `statistics` [images, rows, channels], `sizes` behind them."""
+    """The sums of one batch, by tensor: their names, and `statistics` [images, sums, channels].
+
+    `sizes` count the numbers behind them.
+    """
 
     float_scores: Array
     quantized_scores: Array
-    rows: Mapping[str, tuple[str, ...]]
+    sums: Mapping[str, tuple[str, ...]]
     statistics: Mapping[str, Array]
     sizes: Mapping[str, int]
 
@@ -75,6 +78,7 @@ class _Side:
 
 
 def _side(program: "ProgramRunnable") -> _Side:
+    """Compute all that depends on constants alone; leave the nodes that do not."""
     constants = dict(program.constants)
     left: dict[str, Node] = {}
     for node in program.nodes:
@@ -131,6 +135,7 @@ class PairedPrograms:
         self._steps = [step_of(action, model=models[action.side]) for action in self._actions]
         # Quicker, each writer is given a copy, which nobody reads under another name.
         self._as_stated = bool(floats.writes.changing or quantized.writes.changing)
+        # Each thread writes its differences into memory of its own.
         self._of_thread = local()
 
     @cached_property
@@ -140,6 +145,7 @@ class PairedPrograms:
     def _probes(
         self, unquantized: Sequence[tuple[TensorPair, ProgramQuantizer]]
     ) -> tuple[list[TorchProbe], dict[str, str]]:
+        """Make a probe for each activation; give the others with the reason."""
         quantized = [(pair, self._quantizers[name]) for name, pair in self._pairs.items()]
         reasons = {p.name: self._unseen(p, q) for p, q in (*quantized, *unquantized)}
         unseen = {name: why for name, why in reasons.items() if why is not None}
@@ -213,6 +219,7 @@ class PairedPrograms:
                 self._as_stated = True
 
     def run(self, feeds: Feeds) -> BatchResult:
+        """Run one batch; any number of threads may do so at a time."""
         result = self._run(feeds, as_stated=self._as_stated)
         finite = all(np.isfinite(found).all() for found in result.statistics.values())
         # In floats a NaN would stay one; as an integer it is some number.
@@ -240,14 +247,14 @@ class PairedPrograms:
                 quantized_scores=float_scores(
                     quantized[self.quantized.output], self.quantized.program.name
                 ),
-                rows={name: tuple(found) for name, found in result.rows.items()},
-                statistics=stacked(result.rows),
+                sums={name: tuple(found) for name, found in result.sums.items()},
+                statistics=stack_sums(result.sums),
                 sizes=result.sizes,
             )
 
 
 def _run_as_stated(side: _Side, values: Values) -> None:
-    """Leaves each value as it was made, whatever an operator writes into it later."""
+    """Run all nodes; leave each value as it was made, whatever is written into it later."""
     touched = side.program.writes.touched
     made = {name: _copied(values[name]) for name in values.keys() & touched}
 

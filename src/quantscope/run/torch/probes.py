@@ -1,4 +1,4 @@
-"""The statistics of one paired activation for one batch, reduced where the data is.
+"""Reduce the statistics of one paired activation for one batch, where the data is.
 
 Each is a number for each image and channel, as `run/compare/rows.py` says; sums over images are
 float64.
@@ -51,15 +51,15 @@ class TorchProbe:
 
     @property
     def value(self) -> str:
-        """What the quantized program has it under, dequantized."""
+        """The name of its dequantized value in the quantized program."""
         return self.quantizer.dequantized[0]
 
-    def measured(self, rows: tuple[str, ...]) -> Probe:
+    def as_probe(self, sum_names: tuple[str, ...]) -> Probe:
         """Say of it what a comparison needs to know, whatever the framework."""
         return Probe(
             pair=self.pair,
             tensor=self.tensor,
-            rows=rows,
+            sum_names=sum_names,
             leaves=() if self.pieces is None else tuple(x.tensor for x in self.pieces.inputs),
             no_sources=self.no_sources,
         )
@@ -73,7 +73,7 @@ class Scratch:
         self._views: dict[tuple[str, torch.Size], torch.Tensor] = {}
 
     def difference(self, use: str, one: "torch.Tensor", other: "torch.Tensor") -> "torch.Tensor":
-        """one - other, until the next one of the same `use`; nothing is broadcast."""
+        """Give one - other, valid until the next of the same `use`; nothing is broadcast."""
         import torch
 
         if one.shape != other.shape:
@@ -108,10 +108,11 @@ class Measurement:
         self.never_below = nothing_is_below(probe.quantizer.low, is_relu=probe.is_relu)
 
     def as_quantized(self, value: "torch.Tensor") -> "torch.Tensor":
-        """A value of the float network, which may have another shape."""
+        """Give a value of the float network, which may have another shape, in this one's."""
         return value if value.shape == self.shape else value.reshape(self.shape)
 
     def laid_out(self, value: "torch.Tensor") -> "torch.Tensor":
+        """Give a value as float32 [images, channels, rest]."""
         value = value.float()
         if self.probe.axis is None or value.ndim < 2:
             return value.reshape(value.shape[0] if value.ndim > 1 else 1, 1, -1)
@@ -210,24 +211,24 @@ class Measurement:
         return b.new_zeros(b.shape[:2]) if c is b else self.dot(c, b)
 
 
-def _clipped(value: "torch.Tensor", low: float, high: float) -> "torch.Tensor":
-    """The same tensor where there is nothing to clip, which is quicker to see than to do."""
+def _clip(value: "torch.Tensor", low: float, high: float) -> "torch.Tensor":
+    """Clip; give the same tensor where there is nothing to, which is quicker to see than to do."""
     inside = value.numel() == 0 or bool((value.amin() >= low) & (value.amax() <= high))
     return value if inside else value.clamp(low, high)
 
 
-def stacked(rows: "Mapping[str, Mapping[str, torch.Tensor]]") -> dict[str, NDArray[Any]]:
-    """[images, rows, channels] of each tensor; those of one shape are put together at once."""
+def stack_sums(sums: "Mapping[str, Mapping[str, torch.Tensor]]") -> dict[str, NDArray[Any]]:
+    """Stack each tensor's sums to [images, sums, channels]; those of one shape at once."""
     import torch
 
     alike: dict[torch.Size, list[str]] = {}
-    for name, found in rows.items():
+    for name, found in sums.items():
         alike.setdefault(next(iter(found.values())).shape, []).append(name)
     result = {}
     for names in alike.values():
-        block = torch.stack([row for name in names for row in rows[name].values()]).numpy()
+        block = torch.stack([each for name in names for each in sums[name].values()]).numpy()
         end = 0
         for name in names:
-            start, end = end, end + len(rows[name])
+            start, end = end, end + len(sums[name])
             result[name] = block[start:end].transpose(1, 0, 2)
     return result

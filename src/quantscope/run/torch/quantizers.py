@@ -22,17 +22,18 @@ Ends = NDArray[np.float64]
 
 
 class Apply(Protocol):
-    """From real numbers to real numbers; it may write over those that it is given."""
+    """A function from real numbers to real numbers; told to, it writes over what it is given."""
 
     def __call__(self, value: "torch.Tensor", overwrite: bool = False, /) -> "torch.Tensor": ...
 
 
 QUANTIZE = ("quantize_per_tensor", "quantize_per_channel")
+# Integers of so few bits, and their differences from a zero-point, are exact in float32.
 _MOST_BITS = 16
 
 
 def operator_of(node: "Node") -> str:
-    """`quantized_decomposed.quantize_per_tensor`, without the overload."""
+    """Name the operator, such as `quantized_decomposed.quantize_per_tensor`, without overload."""
     packet = getattr(node.target, "overloadpacket", None)
     return str(packet) if packet is not None else str(node.target)
 
@@ -64,12 +65,12 @@ class ProgramQuantizer:
 
     @property
     def numbers(self) -> tuple[Any, ...]:
-        """Scale, zero-point, limits and type, as its node has them."""
+        """The scale, zero-point, limits and type, as its node has them."""
         return () if self.node is None else (*self.node.args[1:], dict(self.node.kwargs))
 
 
 def no_quantizer(tensor: QuantTensor, value: str) -> ProgramQuantizer:
-    """For a tensor that is left as it is computed, under the name `value`."""
+    """Stand in for the quantizer of a tensor that is left as computed, under the name `value`."""
 
     def apply(value: "torch.Tensor", _: bool = False) -> "torch.Tensor":
         return value.clone()  # what it gives may be written over
@@ -84,6 +85,7 @@ def quantizer_of(
     constants: Mapping[str, Any],
     outputs: Sequence[str],
 ) -> ProgramQuantizer:
+    """Find a tensor's quantizer; in floats where its integers are exact there."""
     made_by = [nodes[name] for name in tensor.integer_names if name in nodes]
     node = next((each for each in made_by if is_quantize(each)), None)
     ends = _ends(tensor, node)
@@ -123,7 +125,7 @@ def _in_floats(scale: float, lowest: int, highest: int) -> Apply:
 
 
 def _as_stated(tensor: QuantTensor, node: "Node | None", constants: Mapping[str, Any]) -> Apply:
-    """Through the program's own operators, or, for integers that a layer moves, by the numbers."""
+    """Use the program's own operators, or, for integers that a layer moves, the numbers."""
     params = tensor.params
     if node is None and params.is_per_tensor:
         scale, zero_point = float(params.scale), int(params.zero_point)
@@ -146,7 +148,7 @@ def _as_stated(tensor: QuantTensor, node: "Node | None", constants: Mapping[str,
 
 
 def _limits(tensor: QuantTensor, node: "Node | None") -> tuple[int, int]:
-    """The integers that are used, which may be fewer than the type has."""
+    """Give the least and largest integer in use; the type may have more."""
     given = () if node is None else node.args
     place = 3 if tensor.params.is_per_tensor else 4
     low, high = given[place : place + 2] if len(given) >= place + 2 else (None, None)
@@ -167,7 +169,7 @@ def _ends(tensor: QuantTensor, node: "Node | None") -> tuple[Ends, Ends]:
 def _is_only_dequantized(
     tensor: QuantTensor, made_by: "Sequence[Node]", outputs: Sequence[str]
 ) -> bool:
-    """By operators with the same scale, zero-point and limits, which all that make it have."""
+    """Say whether nothing but dequantizers with the very same numbers reads the integers."""
     for node in made_by:
         if not is_quantize(node) or node.name in outputs or node.args[1:] != made_by[0].args[1:]:
             return False

@@ -1,4 +1,4 @@
-"""PyTorch's files, ready to be run. Needs the `torch` extra.
+"""Run PyTorch's files: programs, archives and weights. Needs the `torch` extra.
 
 Each has one execution: programs and weights compute what they state, an archive's operators are the
 kernels that ship.
@@ -35,7 +35,7 @@ from quantscope.run.capture.captured import Seen, Wanted
 from quantscope.run.compare.pair import Detail
 from quantscope.run.cpu import cpu_name
 from quantscope.run.histograms.values import ValueReader
-from quantscope.run.in_order import cores, side_by_side
+from quantscope.run.in_order import cores, run_side_by_side
 from quantscope.run.intake import Feeds, Intake, fill_up, rows_of, take_rows
 from quantscope.run.runnable import Runnable, Scores
 from quantscope.run.torch.export import exported_resnet8
@@ -74,7 +74,7 @@ def open_torch(model: Model, *, threads: int = 0) -> "TorchRunnable":
 
 
 class TorchRunnable(Runnable):
-    """What all of PyTorch's files have in common: a callable that takes and gives tensors."""
+    """A PyTorch file in its one execution: a callable that takes and gives tensors."""
 
     @property
     @abstractmethod
@@ -247,7 +247,7 @@ class ProgramRunnable(TorchRunnable):
 
     @cached_property
     def writes(self) -> Writes:
-        """Which values are written into after they were made."""
+        """The values that are written into after they were made."""
         return writes_of(self.nodes)
 
     def start(self, feeds: Feeds) -> Values:
@@ -279,7 +279,7 @@ class ProgramRunnable(TorchRunnable):
         return {name: as_array(value) for name, value in found.items()}
 
     def readable(self, pair: TensorPair) -> tuple[TensorPair | None, str | None]:
-        """A program's float weights are in the program itself; some values no name stands for."""
+        """Give a pair that reads float weights from the program; refuse values that change."""
         from quantscope.run.torch.weights import float_values
 
         if pair.float_name in self.writes.changing:
@@ -392,7 +392,7 @@ def _in_pieces(run: Callable[[Feeds], Outputs], feeds: Feeds) -> Outputs:
         return run(feeds)
     pieces = [take_rows(feeds, start, start + _PIECE) for start in range(0, rows, _PIECE)]
     with one_thread_each(cores()):
-        return _joined([found for _, found in side_by_side(run, pieces, threads=cores())])
+        return _joined([found for _, found in run_side_by_side(run, pieces, threads=cores())])
 
 
 def _joined(parts: Sequence[Outputs]) -> Outputs:
@@ -402,6 +402,7 @@ def _joined(parts: Sequence[Outputs]) -> Outputs:
 
 
 def _flat(found: Any) -> list[Any]:
+    """List what a module gives, however tuples, lists and dictionaries nest it."""
     if isinstance(found, dict):
         found = list(found.values())
     if not isinstance(found, tuple | list):
@@ -448,7 +449,7 @@ def _image_port(model: ProgramModel) -> Port:
 
 
 def _archive_port(network: Network) -> Port:
-    """The input as it was traced, or else by what the first layers do with it."""
+    """Describe the input as it was traced, or else by what the first layers do with it."""
     name, count = network.path.name, len(network.inputs)
     if count != 1:
         raise BadModelError(f"{name} has {count} inputs; a classifier of images has one")
@@ -468,7 +469,7 @@ def _archive_port(network: Network) -> Port:
 
 
 def _channels(network: Network) -> int | None:
-    """What the first convolution takes."""
+    """Give the number of channels that the first convolution takes; None where not known."""
     first = next((layer for layer in network.layers if layer.op_type == "Conv"), None)
     if first is None or first.weight is None or first.weight.shape is None:
         return None
@@ -477,6 +478,7 @@ def _channels(network: Network) -> int | None:
 
 
 def _ends_in_softmax(graph: ProgramGraph) -> bool:
+    """Say whether a softmax makes the first output, perhaps quantized or reshaped after it."""
     makers = {name: node for node in graph.nodes for name in node.outputs}
     node = makers.get(graph.outputs[0]) if graph.outputs else None
     while node is not None and node.op.split(".")[1] in _SEE_THROUGH:

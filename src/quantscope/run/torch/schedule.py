@@ -1,4 +1,4 @@
-"""The order in which two programs run side by side, and when each value is no longer needed.
+"""Order the steps of two programs that run side by side, and say when each value may go.
 
 A tensor is measured as soon as both programs have it, and dropped after its last reader, or written
 over by it: what is at work stays near the cores, and memory that was just freed is used again.
@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 
 Side = Literal["floats", "quantized", "variants"]
 Key = tuple[Side, Any]
-"""A value: a name of one of the programs, or what `Variants` keeps it under."""
+"""The key of a value: a name of one of the programs, or what `Variants` keeps it under."""
 
 LEAST_SCALE = 2.0**-126
-"""A normal number whose reciprocal is finite: what was quantized then stays as it is."""
+"""The least scale that is a normal number with a finite reciprocal.
+
+With it, what was quantized stays as it is when it is quantized again.
+"""
 
 # Each of their values is one that they are given, or zero.
 _MOVES = frozenset(f"aten.{n}" for n in ("flatten", "max_pool2d", "pad", "permute", "view"))
@@ -31,7 +34,7 @@ _FRESH = frozenset(f"aten.{name}" for name in ("conv2d", "linear", "add", "relu"
 
 @dataclass(frozen=True)
 class Action:
-    """One of: a node of the float or the quantized program, a quantizer, a tensor to measure."""
+    """A step: a node of either program, a quantizer, or a tensor to measure."""
 
     side: Side
     node: "Node | None" = field(default=None, repr=False)
@@ -39,9 +42,9 @@ class Action:
     probe: TorchProbe | None = field(default=None, repr=False)
     drops: tuple[Key, ...] = ()
     overwrites: bool = False
-    """What it reads is its own: nobody else reads it, and it is no view of another value."""
+    """Whether what it reads is its own: nobody else reads it, and it is no view of another."""
     on_grid: bool = False
-    """What the quantizer is given was quantized by the same numbers: it changes nothing."""
+    """Whether what the quantizer is given was quantized by the same numbers: it changes nothing."""
 
     def reads(self) -> Iterator[Key]:
         if self.node is not None:
@@ -84,7 +87,9 @@ def schedule(
     given: Collection[str],
     keep: Collection[Key],
 ) -> tuple[Action, ...]:
-    """`plain` are quantizers, by the node that writes their integers, that stand for their nodes.
+    """Order all steps, each probe as soon as both programs have its value.
+
+    `plain` are quantizers, by the node that writes their integers, that stand for their nodes.
 
     `given` are the quantized program's input and constants. Values in `keep` are never dropped, nor
     constants, which no action writes.
@@ -126,6 +131,7 @@ def _is_on_grid(
     nodes: "Mapping[str, Node]",
     makers: Mapping[str, ProgramQuantizer],
 ) -> bool:
+    """Say whether a quantizer reads values that one of the same numbers made, only moved since."""
     value = quantizer.reads or ""
     while value in nodes and _moves(nodes[value]):
         value = nodes[value].all_input_nodes[0].name
@@ -145,6 +151,7 @@ def _moves(node: "Node") -> bool:
 
 def _with_drops(actions: Sequence[Action], keep: Collection[Key]) -> Iterator[Action]:
     made = {key for action in actions for key in action.writes()}
+    # By its writer too: a value that nobody reads goes at once.
     last = {
         key: at
         for at, action in enumerate(actions)
@@ -162,7 +169,7 @@ def _with_drops(actions: Sequence[Action], keep: Collection[Key]) -> Iterator[Ac
 
 
 def _changed(action: Action) -> Iterator[Key]:
-    """What the action could write its result over."""
+    """Name what the action could write its result over."""
     if action.quantizer is not None:
         yield "quantized", action.quantizer.reads
     elif action.node is not None and operator_of(action.node) == "aten.relu":

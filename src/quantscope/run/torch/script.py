@@ -1,4 +1,4 @@
-"""A TorchScript archive run operator by operator, so that its inner values can be seen.
+"""Run a TorchScript archive operator by operator, so that its inner values can be seen.
 
 A script module takes no hooks and gives nothing but its output. Its graph is followed as the reader
 follows it, with values in hand: the same operators are called, so the same kernels run, and every
@@ -21,7 +21,7 @@ _ON_SHAPES = ("aten::size", "aten::dim")
 
 
 class CannotFollowError(Exception):
-    """Why what comes next in the graph cannot be run from here."""
+    """Says why what comes next in the graph cannot be run from here."""
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Follower:
     _names: set[str] = field(default_factory=set)
 
     def run(self, module: "ScriptModule", images: "torch.Tensor") -> Any:
-        """The module's output, as far as following it leads there."""
+        """Give the module's output, as far as following it leads there."""
         import torch
 
         graph: Any = graph_of(module)
@@ -85,13 +85,13 @@ class Follower:
                 raise CannotFollowError(f"{kind} is not followed")
 
     def _value(self, node: Any, scope: Mapping[str, Any], paths: Mapping[str, str]) -> Any:
-        """What one operator gives: a number, or a tensor under the name that the reader has."""
+        """Run one operator: it gives a number, or a tensor under the name that the reader has."""
         import torch
 
         given = [value.debugName() for value in node.inputs()]
         kind, values = node.kind(), [scope[name] for name in given]
         if kind in _ON_SHAPES:
-            return _called(node, values)
+            return _call(node, values)
         if not any(isinstance(value, torch.Tensor) for value in values):
             known = computed(kind, values)
             if known is not None:
@@ -104,12 +104,12 @@ class Follower:
         while name in self._names:
             name += "'"
         self._names.add(name)
-        found = _called(node, values)
+        found = _call(node, values)
         self.watch(name, found)
         return found
 
 
-def _called(node: Any, values: list[Any]) -> Any:
+def _call(node: Any, values: list[Any]) -> Any:
     kind = node.kind()
     if kind.startswith("prim::") and kind != "prim::CallMethod":
         raise CannotFollowError(f"{kind} is not followed")
@@ -122,7 +122,7 @@ def _called(node: Any, values: list[Any]) -> Any:
 
 
 def _operator(node: Any, values: list[Any]) -> Any:
-    """The operator of the graph, through torch's dispatcher."""
+    """Call the operator of the graph, through torch's dispatcher."""
     import torch
 
     schema = torch._C.parse_schema(node.schema())

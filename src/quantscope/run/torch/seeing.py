@@ -1,4 +1,4 @@
-"""Inner values of PyTorch programs and TorchScript archives. Needs the `torch` extra."""
+"""Look at inner values of PyTorch programs and archives. Needs the `torch` extra."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from quantscope.arithmetic import QuantParams
 from quantscope.data import Samples
 from quantscope.model import QuantTensor
 from quantscope.progress import Progress
-from quantscope.run.capture.captured import CapturedTensor, Seen, Wanted, captured
+from quantscope.run.capture.captured import CapturedTensor, Seen, Wanted, to_captured
 from quantscope.run.capture.parts import SampleParts
 from quantscope.run.intake import Feeds
 from quantscope.run.torch.nodes import as_array, run_nodes
@@ -55,7 +55,7 @@ def see_program(
         progress("Capturing", done, len(samples))
     return Seen(
         outputs=parts.outputs(program.name),
-        tensors={read[n].name: captured(read[n], value) for n, value in found.join().items()},
+        tensors={read[n].name: to_captured(read[n], value) for n, value in found.join().items()},
         unseen={read[name].name: why for name, why in found.unseen.items()},
     )
 
@@ -127,25 +127,26 @@ def see_archive(
 
 @dataclass
 class _ArchiveReader:
-    """`wanted` by the reader's names of values."""
+    """Collects values of an archive batch by batch; `wanted` is by the reader's names of values."""
 
     wanted: Mapping[str, Wanted]
     integers: SampleParts = field(default_factory=SampleParts)
     values: SampleParts = field(default_factory=SampleParts)
     params: dict[str, QuantParams] = field(default_factory=dict)
-    """As the tensors themselves have them: the graph does not say what inner modules give."""
+    """The tensors' own parameters: the graph does not say what inner modules give."""
     stuck: str | None = None
-    """Why what comes later in the graph was not reached."""
+    """The reason why what comes later in the graph was not reached."""
     disturbed: bool = False
 
-    def read(self, module: Any, rows: Array, count: int, scores: Array) -> None:
+    def read(self, module: Any, images: Array, count: int, scores: Array) -> None:
+        """Follow one batch; `scores` are what the archive gives when it is run as it ships."""
         import torch
 
         if self.disturbed:
             return
-        follower = Follower(self._watch(len(rows), count))
+        follower = Follower(self._watch(len(images), count))
         try:
-            result = follower.run(module, torch.from_numpy(rows))
+            result = follower.run(module, torch.from_numpy(images))
         except CannotFollowError as error:
             self.stuck = str(error)
             return
@@ -169,6 +170,7 @@ class _ArchiveReader:
         return watch
 
     def finish(self) -> tuple[dict[str, CapturedTensor], dict[str, str]]:
+        """Give the wanted tensors, and the reason for each that could not be seen."""
         if self.disturbed:
             why = "running its operators one by one does not give the archive's own output"
             return {}, {w.name: why for w in self.wanted.values()}

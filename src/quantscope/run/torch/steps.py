@@ -1,11 +1,11 @@
-"""A schedule made ready to run: what does not change from batch to batch is looked up once."""
+"""Make a schedule ready to run: look up once what does not change from batch to batch."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from quantscope.run.compare.pair import Detail
-from quantscope.run.torch.nodes import prepared
+from quantscope.run.torch.nodes import prepare
 from quantscope.run.torch.probes import Measurement, Scratch, TorchProbe
 from quantscope.run.torch.quantizers import ProgramQuantizer
 from quantscope.run.torch.schedule import Action, Side
@@ -24,7 +24,7 @@ class Batch:
     detail: Detail
     scratch: Scratch
     values: dict[Side, dict[Any, Any]] = field(init=False)
-    rows: "dict[str, dict[str, torch.Tensor]]" = field(default_factory=dict)
+    sums: "dict[str, dict[str, torch.Tensor]]" = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -36,7 +36,7 @@ class Batch:
 
     def measure(self, probe: TorchProbe) -> None:
         measured = Measurement(probe, self.variants, self.detail, self.scratch)
-        self.rows[probe.pair.name] = measured.rows()
+        self.sums[probe.pair.name] = measured.sums()
         self.sizes[probe.pair.name] = measured.f.numel()
 
 
@@ -44,6 +44,7 @@ Step = Callable[[Batch], None]
 
 
 def step_of(action: Action, *, model: str) -> Step:
+    """Turn an action into a function that does it and then drops what it may."""
     if action.node is not None:
         do = _node(action.node, action.side, model, overwrites=action.overwrites)
     elif action.quantizer is not None:
@@ -76,7 +77,7 @@ def _node(node: "Node", side: Side, model: str, *, overwrites: bool) -> Step:
             mine[name] = mine[read.name].relu_()
 
         return relu
-    run = prepared(node, model=model, protect=True)
+    run = prepare(node, model=model, protect=True)
 
     def do(batch: Batch) -> None:
         mine = batch.values[side]

@@ -1,4 +1,4 @@
-"""How many threads an operator of PyTorch takes, while batches have threads of their own."""
+"""Set how many threads an operator of PyTorch takes, while batches have threads of their own."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,12 +6,14 @@ from threading import Lock
 
 _lock = Lock()
 _users: list[int] = []
-"""What was set before, once for each that is at work."""
+"""The setting before, once for each that is at work."""
 
 
 @contextmanager
 def one_thread_each(threads: int) -> Iterator[None]:
-    """Operators this short are not worth sharing between threads that have batches of their own.
+    """Give each operator one thread, while threads have batches of their own.
+
+    Operators this short are not worth sharing.
 
     The setting is the process's: what the first found is what each puts back, also where several
     are at work at a time.

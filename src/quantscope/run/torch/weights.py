@@ -1,4 +1,4 @@
-"""Weights of two PyTorch programs: what rounding them to integers did, and whether they fit."""
+"""Compare the weights of two PyTorch programs: what rounding did, and whether they fit."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ Values = NDArray[np.float64]
 def check_weights_fit(
     floats: "ProgramRunnable", quantized: "ProgramRunnable", pairing: Pairing
 ) -> None:
-    """Most weights must be alike, or the two programs do not belong together."""
+    """Refuse two programs most of whose weights are unlike: they do not belong together."""
     likeness: dict[str, float] = {}
     for pair in pairing.pairs:
         if pair.role == "weight":
@@ -47,7 +47,7 @@ def _sample(array: Any) -> Sample:
 def compare_weights(
     floats: "ProgramRunnable", quantized: "ProgramRunnable", pairing: Pairing
 ) -> tuple[dict[str, TensorComparison], list[Uncompared]]:
-    """By name; and those of which no float values are at hand."""
+    """Compare every weight and bias; give them by name, and those without float values at hand."""
     found: dict[str, TensorComparison] = {}
     missing: list[Uncompared] = []
     for pair in pairing.pairs:
@@ -84,7 +84,7 @@ def float_constant(floats: "ProgramRunnable", pair: TensorPair) -> Values | None
 
 
 def float_values(floats: "ProgramRunnable", pair: TensorPair) -> Values | None:
-    """What it was rounded from: with a BatchNorm folded in, where that is all that is folded."""
+    """Give what it was rounded from, with a BatchNorm folded in; None where more is folded."""
     found = float_constant(floats, pair)
     if found is None or not pair.through:
         return found
@@ -98,7 +98,7 @@ def float_values(floats: "ProgramRunnable", pair: TensorPair) -> Values | None:
 
 
 def _batch_norm_factor(floats: "ProgramRunnable", weight: str) -> Values | None:
-    """Of each channel, by the BatchNorm that alone reads what is computed with the weight."""
+    """Give the factor of each channel, of the BatchNorm that alone reads the weight's layer."""
     layers = [node for node in floats.nodes if weight in names_read(node)]
     users = list(layers[0].users) if len(layers) == 1 else []
     if len(users) != 1 or "batch_norm" not in operator_of(users[0]):

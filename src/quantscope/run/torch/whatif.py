@@ -1,4 +1,4 @@
-"""PT2E programs under edits, run whole. Needs the `torch` extra."""
+"""Run PT2E programs under edits, whole each time. Needs the `torch` extra."""
 
 import tempfile
 from collections import OrderedDict
@@ -21,7 +21,7 @@ from quantscope.run.whatif.runner import KernelChange
 _ANSWERS = 32
 
 _last_edited: WeakKeyDictionary[ProgramRunnable, tuple[str, ProgramRunnable]] = WeakKeyDictionary()
-"""By the unedited program: the edited one that was asked about last, by whichever samples."""
+"""The edited program that was asked about last, on whichever samples, by the unedited one."""
 
 
 def open_edited(base: ProgramRunnable, applied: Applied) -> ProgramRunnable:
@@ -39,7 +39,7 @@ def open_edited(base: ProgramRunnable, applied: Applied) -> ProgramRunnable:
 
 
 class ProgramEditedRunner:
-    """Keeps no activations, and the scores of the last few edited programs."""
+    """Runs edited programs; keeps no activations, but the scores of the last few programs."""
 
     kept_bytes = 0
 
@@ -62,7 +62,7 @@ class ProgramEditedRunner:
         return self._answers[applied.digest]
 
     def kernels_changed(self, applied: Applied) -> tuple[KernelChange, ...]:
-        """None: what a program states is what runs."""
+        """Give no layer: what a program states is what runs."""
         del applied
         return ()
 
@@ -82,5 +82,6 @@ class ProgramEditedRunner:
 
     def _scores(self, program: ProgramRunnable, progress: Progress) -> Scores:
         scores = classify(program, self.samples, batch=self._batch, progress=progress)
+        # The same array answers again when it is asked for again.
         scores.flags.writeable = False
         return scores

@@ -1,4 +1,4 @@
-"""SQNR of every activation of a program before and after edits, as `compare` finds it."""
+"""Find the SQNR of every activation of a program before and after edits, as `compare` does."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from torch.fx import Node
 
 Digests = Mapping[str, str]
-"""Of every value of a program: equal where it is the same function of the images."""
+"""A digest of every value of a program: equal where it is the same function of the images."""
 
 
 class ProgramSqnr:
-    """For one set of images. For one thread at a time."""
+    """Reads SQNRs on one set of images, for one thread at a time."""
 
     def __init__(
         self,
@@ -50,7 +50,10 @@ class ProgramSqnr:
     def read(
         self, edited: ProgramRunnable | None, evaluation: Evaluation, progress: Progress
     ) -> DownstreamSqnr:
-        """`evaluation` is the edited program's; None where nothing is edited."""
+        """Compare both programs with the float one; `edited` is None where nothing is edited.
+
+        `evaluation` is the edited program's.
+        """
         if self._before is None:
             run = ProgramPair(self._floats, self._base, self._pairing, detail="sqnr")
             self._before = self._compare(run, progress)
@@ -76,7 +79,7 @@ class ProgramSqnr:
         )
 
     def _after(self, edited: ProgramRunnable, progress: Progress) -> Comparison:
-        """Under the names and in the order of the unedited program, whatever is off."""
+        """Compare under the names and in the order of the unedited program, whatever is off."""
         now = self._tensors_in(edited)
         instead = dict(self._instead(edited, now))
         gone = {p.name: p for p in self._activations if p.name not in now}
@@ -102,7 +105,7 @@ class ProgramSqnr:
         return [pair for pair in self._pairing.pairs if pair.role == "activation"]
 
     def _tensors_in(self, edited: ProgramRunnable) -> dict[str, QuantTensor]:
-        """The edited program's own, by what the unedited one calls them: known by their values."""
+        """Find the edited program's tensors by their values; name them as the unedited does."""
         by_value = {name: t for t in edited.network.tensors for name in t.integer_names}
         found = {}
         for tensor in self._base.network.tensors:
@@ -114,7 +117,7 @@ class ProgramSqnr:
     def _instead(
         self, edited: ProgramRunnable, now: Mapping[str, QuantTensor]
     ) -> Iterator[tuple[str, ProgramQuantizer]]:
-        """For activations that are off: what their readers get."""
+        """Find what the readers of activations that are off get, as if it were quantized."""
         nodes = {node.name: node for node in edited.nodes}
         for pair in self._activations:
             if pair.name in now:
@@ -137,6 +140,7 @@ class ProgramSqnr:
         return edited.network.outputs[0].name if output in tensor.dequantized_names else None
 
     def _downstream(self, edited: ProgramRunnable) -> Iterator[str]:
+        """Name the activations that are off, or another function of the images than before."""
         digests, now = value_digests(edited), self._tensors_in(edited)
         for pair in self._activations:
             before = self._base.network.tensor(pair.name)
@@ -150,7 +154,7 @@ def _digest(tensor: QuantTensor, digests: Digests) -> list[str | None]:
 
 
 def value_digests(program: ProgramRunnable) -> Digests:
-    """Names of values do not count, nor which file they come from."""
+    """Digest each value by what computes it; names and files do not count."""
     import torch
     from torch.fx.node import map_arg
 

@@ -1,4 +1,4 @@
-"""Which values of a program are written into after they were made, and under which other names.
+"""Find values of a program that are written into after they were made, perhaps by other names.
 
 A program is run node by node and looked at by names. Where an operator writes through a view, one
 name has several values, and which of them is meant no name tells.
@@ -23,7 +23,7 @@ _FRESH = frozenset(
 
 @dataclass(frozen=True)
 class Writes:
-    """Of one program, by name.
+    """The names of a program's values that operators write into.
 
     `touched` share memory with something that an operator writes into. `changing` share it with a
     value that is read again after it was written into under another name.
@@ -34,12 +34,12 @@ class Writes:
 
 
 def why_unseen(model: str) -> str:
-    """Of a changing value."""
+    """Say why a changing value cannot be looked at."""
     return f"{model} writes into it under another name too (a view, a slice): it has several values"
 
 
 def writes_of(nodes: "Sequence[Node]") -> Writes:
-    """What only may share memory counts as if it did."""
+    """Find what a program writes into; what only may share memory counts as if it did."""
     writers = [(at, read) for at, node in enumerate(nodes) for read in written_by(node)]
     if not writers:
         return Writes()
@@ -59,14 +59,14 @@ def writes_of(nodes: "Sequence[Node]") -> Writes:
 
 
 def written_by(node: "Node") -> "Iterator[Node]":
-    """What the operator writes into."""
+    """Give the values that the operator writes into."""
     schema = getattr(node.target, "_schema", None)
     if schema is not None and schema.is_mutable:
         yield from _declared(node, only_written=True)
 
 
 def _declared(node: "Node", *, only_written: bool = False) -> "Iterator[Node]":
-    """What the operator says it may return, or write into."""
+    """Give the values that the operator says it may return, or write into."""
     for at, each in enumerate(node.target._schema.arguments):  # type: ignore[union-attr]
         alias = each.alias_info
         if alias is not None and (alias.is_write or not only_written):
@@ -76,7 +76,7 @@ def _declared(node: "Node", *, only_written: bool = False) -> "Iterator[Node]":
 
 
 def _sharing(nodes: "Sequence[Node]") -> "dict[str, dict[str, Node]]":
-    """For each name those that may have its memory, itself among them."""
+    """Group the values that may have the same memory: for each name all of them, itself too."""
     found: dict[str, dict[str, Node]] = {}
     for node in nodes:
         found[node.name] = {node.name: node}
@@ -90,7 +90,7 @@ def _sharing(nodes: "Sequence[Node]") -> "dict[str, dict[str, Node]]":
 
 
 def _may_be_returned(node: "Node") -> "Iterator[Node]":
-    """What the operator may return as it is, or a view of."""
+    """Give the values that the operator may return as they are, or a view of."""
     from torch._C import _dispatch_has_kernel_for_dispatch_key as has_kernel
     from torch._ops import OpOverload
 

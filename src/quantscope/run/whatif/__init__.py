@@ -1,1 +1,1 @@
-"""The effect of edits."""
+"""What-if: how edits change a model's scores, accuracy, kernels and SQNRs."""

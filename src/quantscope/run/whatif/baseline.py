@@ -1,4 +1,4 @@
-"""What edits are measured against, on one set of samples: the unedited and the float model."""
+"""The unedited and the float model, evaluated once on one set of samples for many edits."""
 
 from quantscope.data import Samples
 from quantscope.edit import Applied, Editor
@@ -9,7 +9,10 @@ from quantscope.run.whatif.runner import EditedRunner
 
 
 class Baseline:
-    """What does not depend on edits is found once; `runner` runs what does."""
+    """Evaluations that edits are measured against; found once, when first asked for.
+
+    `runner` runs the edited models.
+    """
 
     def __init__(
         self,
@@ -64,4 +67,5 @@ class Baseline:
 
 
 def _named(progress: Progress, what: str) -> Progress:
+    """Report the same progress under another title."""
     return lambda _, done, total: progress(f"Evaluating {what}", done, total)

@@ -32,7 +32,7 @@ class DownstreamSqnr(Comparison):
 
     @property
     def changes(self) -> tuple[tuple[str, float | None, float | None], ...]:
-        """Name and SQNR in dB, before and after, of each tensor downstream that has both rows."""
+        """The name and SQNR in dB, before and after, of each tensor downstream that has both."""
         before = {tensor.name: tensor.sqnr_db for tensor in self.before.tensors}
         return tuple(
             (tensor.name, before[tensor.name], tensor.sqnr_db)

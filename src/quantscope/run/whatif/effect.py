@@ -1,4 +1,4 @@
-"""What an edit did, with what it is measured against."""
+"""The effect of edits on scores and accuracy, as a value with what it is measured against."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -47,16 +47,16 @@ class Effect:
     """
 
     def predictions(self, indices: Sequence[int]) -> tuple[Prediction, ...]:
-        """Of chosen images, by their index in the full set."""
+        """Give the predictions for chosen images, by their index in the full set."""
         evaluation, base = self.evaluation, self.against_base.second
         floats = self.against_float.second if self.against_float else None
-        rows = {int(index): row for row, index in enumerate(evaluation.indices)}
-        missing = [index for index in indices if index not in rows]
+        row_of = {int(index): row for row, index in enumerate(evaluation.indices)}
+        missing = [index for index in indices if index not in row_of]
         if missing:
             raise BadDataError(
                 f"Image {missing[0]} is not among the {evaluation.images:,} images that were asked "
                 f"about; ask for the full answer, or for one of: "
-                f"{', '.join(map(str, list(rows)[:5]))}"
+                f"{', '.join(map(str, list(row_of)[:5]))}"
             )
         return tuple(
             Prediction(
@@ -67,11 +67,11 @@ class Effect:
                 float_class=None if floats is None else int(floats.predictions[row]),
                 scores=tuple(map(float, evaluation.scores[row])),
             )
-            for index, row in ((index, rows[index]) for index in indices)
+            for index, row in ((index, row_of[index]) for index in indices)
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; scores are left out."""
+        """Give plain values for JSON; scores are left out."""
         applied = self.applied
         return {
             "schema_version": SCHEMA_VERSION,

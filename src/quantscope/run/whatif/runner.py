@@ -1,4 +1,4 @@
-"""What executes a model and its edited versions on one set of samples: the protocol."""
+"""The protocol of an object that runs a model and edited versions of it on one set of samples."""
 
 from typing import NamedTuple, Protocol
 
@@ -11,7 +11,7 @@ from quantscope.run.whatif.downstream import DownstreamSqnr
 
 
 class KernelChange(NamedTuple):
-    """How a layer is executed in runtime execution, in the unedited and in the edited model."""
+    """A layer that runtime execution runs otherwise in the edited than in the unedited model."""
 
     layer: str
     before: str
@@ -26,7 +26,7 @@ class EditedRunner(Protocol):
 
     @property
     def kept_bytes(self) -> int:
-        """How many bytes of activations are kept, to start from."""
+        """The number of bytes of activations that are kept, to start from."""
 
     def base(self, progress: Progress) -> Scores:
         """Give the scores of the model as it was opened."""

@@ -79,7 +79,7 @@ class WhatIf:
         kernels: bool = True,
         progress: Progress = silent,
     ) -> Effect:
-        """Logits, accuracy, flips and kernels of the edited model; raises what `editor` refuses.
+        """Find logits, accuracy, flips and kernels of the edited model, or raise as `editor` does.
 
         Without `kernels`, which onnxruntime's optimizer has to be asked about, `kernels_of` may be
         asked later.
@@ -95,7 +95,7 @@ class WhatIf:
         kernels: bool = True,
         progress: Progress = silent,
     ) -> Effect:
-        """As `answer`, for edits that this object's `editor` has applied."""
+        """Answer as `answer` does, for edits that this object's `editor` has applied."""
         baseline = self._baseline(full)
         base, evaluation = self._evaluations(baseline, applied, progress)
         of_float = baseline.float(progress)
@@ -115,10 +115,10 @@ class WhatIf:
     def downstream_sqnr(
         self, edits: Sequence[Edit], *, full: bool = False, progress: Progress = silent
     ) -> DownstreamSqnr:
-        """The second answer: SQNR of every activation against the float network, before and after.
+        """Find the SQNR of every activation against the float network, before and after the edits.
 
-        As `compare` finds them with `detail="sqnr"`; of an ONNX model only what lies downstream of
-        the edits is run again. In runtime execution only what can be seen without changing the
+        They are those of `compare` with `detail="sqnr"`; of an ONNX model only what lies downstream
+        of the edits is run again. In runtime execution only what can be seen without changing the
         kernels is shown.
         """
         return self.sqnr_of(self.editor.apply(edits), full=full, progress=progress)
@@ -126,7 +126,7 @@ class WhatIf:
     def sqnr_of(
         self, applied: Applied, *, full: bool = False, progress: Progress = silent
     ) -> DownstreamSqnr:
-        """As `downstream_sqnr`, for edits that this object's `editor` has applied."""
+        """Answer as `downstream_sqnr` does, for edits that this object's `editor` has applied."""
         baseline = self._baseline(full)
         base, evaluation = self._evaluations(baseline, applied, progress)
         return baseline.runner.downstream_sqnr(applied, base, evaluation, progress)
@@ -137,7 +137,7 @@ class WhatIf:
 
     @property
     def kept_bytes(self) -> int:
-        """How many bytes of activations are kept, for quick and full answers together."""
+        """The number of bytes of activations that are kept, for quick and full answers together."""
         return sum(baseline.runner.kept_bytes for baseline in self._baselines.values())
 
     def _evaluations(
@@ -154,6 +154,7 @@ class WhatIf:
         return (base, baseline.edited(applied, progress)) if applied.edits else (base, base)
 
     def _baseline(self, full: bool) -> Baseline:
+        # A small set is its own quick one: the two share a baseline.
         full = full or len(self.quick_images) == len(self.images)
         if full not in self._baselines:
             samples = self.images if full else self.quick_images

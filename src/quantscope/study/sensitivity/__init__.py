@@ -1,1 +1,1 @@
-"""Which layers the score of a quantized network hangs on."""
+"""Sensitivity: which layers the score of a quantized network hangs on."""

@@ -1,4 +1,4 @@
-"""Many variants of a network in one graph, in which whatever they have in common runs once.
+"""Merge many variants of a network into one graph, in which what they share runs once.
 
 Values are told apart by what they are computed from (`ValueGraph.digests`), not by name. A variant
 adds only the operators behind the place where it differs, so none runs again what its edit cannot
@@ -14,7 +14,7 @@ from quantscope.run.onnx.suffix.graph import Digest, ValueGraph, read_by
 
 MOST_NODES = 2000
 MOST_BYTES = 1 << 30
-"""Of one graph; the next variant then opens another, which runs the common part once more.
+"""The limits of one graph; past them another one runs the common part once more.
 
 Opening a session takes time with the square of the nodes where a file does not state all shapes.
 """
@@ -23,7 +23,7 @@ INPUT = "shared/input"
 
 
 class SharedGraph:
-    """Variants are added one by one and are not kept; all take the first one's input.
+    """A graph of variants, added one by one and not kept; all take the first one's input.
 
     `outputs` says which value each of them gives; the same one where they compute the same.
     """
@@ -41,7 +41,7 @@ class SharedGraph:
         self._opsets: dict[str, int] = {}
 
     def takes(self, graph: ValueGraph) -> bool:
-        """Whether the variant has the same input and operator sets, and there is room for it."""
+        """Say whether the variant has the same input and operator sets, and fits in."""
         opsets = _opsets(graph.proto)
         return (
             graph.digests[graph.input] in self._names
@@ -52,11 +52,13 @@ class SharedGraph:
         )
 
     def add(self, variant: str, graph: ValueGraph) -> None:
+        """Add the operators and constants of a variant that no variant before it has."""
         proto, merged = graph.proto, self._model.graph
         self._opsets |= _opsets(proto)
         self._model.ir_version = max(self._model.ir_version, proto.ir_version)
         wanted = {graph.output: None}
         new: list[onnx.NodeProto] = []
+        # Back to front: an operator is taken where something new is computed from it.
         for node in reversed(proto.graph.node):
             if any(name in wanted and self._is_new(graph, name) for name in node.output):
                 new.append(node)
@@ -85,7 +87,7 @@ class SharedGraph:
         self.outputs[variant] = self._name(graph, graph.output)
 
     def model(self) -> onnx.ModelProto:
-        """All variants; their distinct outputs in the order in which they came."""
+        """Give the model of all variants, their distinct outputs in the order they came in."""
         del self._model.opset_import[:], self._model.graph.output[:]
         for domain, version in self._opsets.items():
             self._model.opset_import.add(domain=domain, version=version)
@@ -103,7 +105,7 @@ class SharedGraph:
 
 
 def _rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
-    """Of what the node reads and makes, and of what its subgraphs take from outside."""
+    """Rename what the node reads and makes, and what its subgraphs take from outside."""
     node.input[:] = [names[name] for name in node.input]
     node.output[:] = [names[name] for name in node.output]
     for attribute in node.attribute:

@@ -1,4 +1,4 @@
-"""What each layer's quantization costs the whole network: frozen, and able to become JSON."""
+"""The results of a sensitivity sweep: what each layer's quantization costs, as values."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -77,7 +77,7 @@ class NotSwitched:
 
 @dataclass(frozen=True, eq=False)
 class Sensitivity:
-    """`rows` along the network, "disable" before "enable"; see `ranked`.
+    """All layers' rows along the network, "disable" before "enable"; see `ranked`.
 
     `quantized` is the network as `execution` runs it, `all_off` the one with all of `rows` switched
     off; None where the mode does not need it. `scores` says whether the model gives logits or,
@@ -107,7 +107,7 @@ class Sensitivity:
         return ("disable", "enable") if self.mode == "both" else (self.mode,)
 
     def ranked(self, mode: RowMode) -> tuple[SensitivityRow, ...]:
-        """What matters most first."""
+        """List the rows of a mode, what matters most first."""
         return tuple(sorted((r for r in self.rows if r.mode == mode), key=lambda row: row.rank))
 
     def to_dict(self) -> dict[str, Any]:

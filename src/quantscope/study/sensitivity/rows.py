@@ -1,4 +1,4 @@
-"""From the scores of each variant to ranked rows."""
+"""Turn the scores of each variant into ranked rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Judge:
-    """Scores are compared with the float model's for those images where these are finite."""
+    """Compares scores with the float model's, on those images where these are finite."""
 
     images: Samples
     execution: Execution
@@ -35,7 +35,7 @@ class Judge:
 
     @cached_property
     def finite(self) -> NDArray[np.bool_]:
-        """By image."""
+        """Whether the float model's scores are all finite, for each image."""
         return np.asarray(np.isfinite(self.float_scores).all(axis=1))
 
     def base(self, scores: Scores) -> Base:
@@ -48,7 +48,7 @@ class Judge:
     def rows(
         self, mode: RowMode, base: Scores, variants: Sequence[Variant]
     ) -> tuple[SensitivityRow, ...]:
-        """In the order of the variants."""
+        """Give ranked rows, in the order of the variants."""
         rows = [self._row(mode, base, variant) for variant in variants]
         places = sorted(range(len(rows)), key=lambda place: (*_importance(rows[place]), place))
         ranks = {place: rank for rank, place in enumerate(places, start=1)}
@@ -90,7 +90,7 @@ class Judge:
 
 
 def _importance(row: SensitivityRow) -> tuple[bool, float, float]:
-    """Sorts what matters most first."""
+    """Give a key that sorts what matters most first."""
     sign = -1.0 if row.mode == "disable" else 1.0
     if row.logit_sqnr_db is None:
         return not row.exact, sign * np.inf, sign * row.delta

@@ -1,7 +1,7 @@
-"""Which layers the accuracy of a quantized network hangs on: each one's quantization switched.
+"""Find the layers that a quantized network's accuracy hangs on, by switching each one.
 
-Off in the quantized network, or on alone in the float one. All variants run in one graph that
-computes once whatever they have in common: see `sensitivity_graph`.
+A layer's quantization is off in the quantized network, or on alone in the float one. All variants
+run in one graph that computes once whatever they have in common: see `graph`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -173,7 +173,7 @@ def _check_finite(scores: Scores, model: str) -> None:
 
 @dataclass(frozen=True)
 class _Targets:
-    """Layers and inputs by name and operator, along the network; what cannot be switched."""
+    """The layers and inputs to switch, by name and operator; and those that cannot be."""
 
     found: tuple[tuple[str, str], ...]
     skipped: tuple[NotSwitched, ...]
@@ -181,6 +181,7 @@ class _Targets:
 
 
 def _targets(editor: Editor, progress: Progress) -> _Targets:
+    """Find what can be switched off, by trying; tensors that go together are one target."""
     network = editor.network
     inputs = [t for t in network.tensors if t.role == "activation" and t.producer is None]
     candidates = [(tensor.name, INPUT_TYPE, {tensor.name}) for tensor in inputs]
@@ -239,6 +240,8 @@ class _Variants:
 
 @dataclass(frozen=True)
 class _Swept:
+    """The variants of one mode and the scores of each, by its name."""
+
     variants: _Variants
     scores: dict[str, Scores]
 
@@ -252,5 +255,5 @@ class _Swept:
 
 
 def _off(applied: Applied) -> dict[str, None]:
-    """An ordered set of the tensors that are not quantized any more."""
+    """Give the tensors that are not quantized any more, as an ordered set."""
     return dict.fromkeys(change.tensor for change in applied.changes if change.after is None)

@@ -1,4 +1,4 @@
-"""The scores of many variants of one network, on the same images."""
+"""Find the scores of many variants of one network on the same images."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from quantscope.data import Samples
 from quantscope.errors import BadModelError
 from quantscope.model import Network
 from quantscope.progress import Progress
-from quantscope.run.in_order import cores, side_by_side
+from quantscope.run.in_order import cores, run_side_by_side
 from quantscope.run.intake import Batch, Intake
 from quantscope.run.onnx.sessions import reason_of, session_of
 from quantscope.run.onnx.suffix.graph import ValueGraph
@@ -28,7 +28,7 @@ _SMALLEST_BATCH, _LARGEST_BATCH = 4, 256
 
 @dataclass(frozen=True)
 class Sweep:
-    """`threads` take a batch each; 0 means all cores."""
+    """A run of variants over images; `threads` take a batch each, 0 means all cores."""
 
     images: Samples
     batch: int
@@ -37,7 +37,7 @@ class Sweep:
     progress: Progress
 
     def scores(self, variants: Iterable[tuple[str, ValueGraph]]) -> dict[str, Scores]:
-        """One row an image for each variant, bit for bit those of running it alone."""
+        """Give one row an image for each variant, bit for bit those of running it alone."""
         graphs: list[tuple[Intake, SharedGraph]] = []
         for name, graph in variants:
             home = next((shared for _, shared in reversed(graphs) if shared.takes(graph)), None)
@@ -59,12 +59,12 @@ class Sweep:
         parts: list[list[Scores]] = []
 
         def run(batch: Batch) -> list[Scores]:
-            (rows,) = batch.feeds.values()
-            found = _answer(session, names, rows)
+            (images,) = batch.feeds.values()
+            found = _answer(session, names, images)
             return [_flat_rows(each, batch.rows)[: batch.samples] for each in found]
 
         batches = intake.batches(self.images, self.batch)
-        for batch, scores in side_by_side(run, batches, threads=self.threads or cores()):
+        for batch, scores in run_side_by_side(run, batches, threads=self.threads or cores()):
             parts.append(scores)
             done += batch.samples
             self.progress(self.what, done, total)
@@ -73,7 +73,7 @@ class Sweep:
 
 
 def fitting_batch(network: Network, images: int, threads: int) -> int:
-    """As many images as keep the largest activation small, in batches of about the same size."""
+    """Choose a batch that keeps the largest activation small; batches are of about one size."""
     shapes = [t.shape for t in network.tensors if t.role == "activation" and t.shape]
     sizes = [prod(d for d in shape[1:] if isinstance(d, int)) for shape in shapes]
     fitting = _ACTIVATION_BYTES_A_BATCH // (4 * max(sizes, default=1) or 1)
@@ -81,14 +81,14 @@ def fitting_batch(network: Network, images: int, threads: int) -> int:
     return ceil(images / ceil(images / most))
 
 
-def _answer(session: ort.InferenceSession, names: list[str], rows: NDArray[Any]) -> list[Scores]:
+def _answer(session: ort.InferenceSession, names: list[str], images: NDArray[Any]) -> list[Scores]:
     try:
-        found: list[Scores] = session.run(names, {INPUT: rows})
+        found: list[Scores] = session.run(names, {INPUT: images})
     except Exception as error:  # onnxruntime's exceptions share no base class
         raise BadModelError(f"A variant of the model failed to run: {reason_of(error)}") from None
     return found
 
 
 def _flat_rows(scores: Scores, images: int) -> Scores:
-    """[N,10,1,1], left by a pooling, as [N,10]."""
+    """Give scores [N,10,1,1], left by a pooling, as [N,10]."""
     return scores.reshape(images, -1) if scores.ndim > 2 and len(scores) == images else scores

@@ -1,1 +1,1 @@
-"""The comparison as one ONNX graph."""
+"""Comparison of two ONNX models as one graph that both run in."""

@@ -1,4 +1,4 @@
-"""The graph that compares: both networks, and beside every paired activation its statistics.
+"""Build the graph that compares: both networks, and statistics beside every paired activation.
 
 Each statistic is reduced to a number for each image and channel, so no activation leaves the
 runtime. What goes on from there is summed in float64.
@@ -31,7 +31,7 @@ _AXIS = ("axis", "block_size")
 
 @dataclass(frozen=True)
 class GraphProbe(Probe):
-    """A probe whose sums are an output of the graph, [samples, rows, channels], perhaps flat.
+    """A probe whose sums are an output of the graph, [samples, sums, channels], perhaps flat.
 
     `size_output` counts the numbers behind it, None where only the SQNR is asked for.
     """
@@ -47,7 +47,11 @@ class GraphProbe(Probe):
 
 @dataclass(frozen=True)
 class ComparisonGraph:
-    """`fed` are the integer tensors, by name here and in the graph, that somebody else computes."""
+    """A graph of both networks with its probes, and the names of its input and scores.
+
+    `fed` are the integer tensors, by name here and in the graph, that somebody else computes.
+    `unseen` are paired activations without a probe, and why.
+    """
 
     model: onnx.ModelProto
     input: str
@@ -67,7 +71,9 @@ def build_graph(
     detail: Detail = "full",
     fed: Sequence[str] | None = None,
 ) -> ComparisonGraph:
-    """`fed`: tensors whose integers are given from outside, as the kernels that ship made them.
+    """Build the comparison of a float and a quantized model.
+
+    `fed` are tensors whose integers are given from outside, as the kernels that ship made them.
 
     Only those are looked at then; None means all, computed by the file's own arithmetic.
     """
@@ -85,6 +91,8 @@ def build_graph(
 
 
 class Builder:
+    """Adds the probes of all paired activations to a canvas that holds both networks."""
+
     def __init__(
         self,
         canvas: Canvas,
@@ -117,7 +125,7 @@ class Builder:
         self.leaves = self._leaves()
 
     def _feed(self) -> dict[str, str]:
-        """Integers that the graph would compute become inputs; what it states stays beside them."""
+        """Turn integers that the graph would compute into inputs; `stated` is what it computes."""
         graph = self.canvas.model.graph
         fed: dict[str, str] = {}
         for name in self.pairs:
@@ -128,12 +136,14 @@ class Builder:
             kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(self.tensors[name].params.dtype))
             graph.input.append(onnx.helper.make_tensor_value_info(integers, kind, None))
             fed[name] = integers
+            # Where the same integers are made several times, all readers get those that are fed.
             again = {QUANTIZED + other for other in self.tensors[name].integer_names[1:]}
             for node in graph.node:
                 node.input[:] = [integers if n in again else n for n in node.input]
         return fed
 
     def _leaves(self) -> dict[str, Leaf]:
+        """Find where the compared tensors are read, by the names of their values in the graph."""
         found: dict[str, Leaf] = {}
         for name, pair in self.pairs.items():
             integers = {QUANTIZED + n for n in self.tensors[name].integer_names}
@@ -147,6 +157,7 @@ class Builder:
         return found
 
     def probes(self) -> tuple[list[GraphProbe], dict[str, str]]:
+        """Add a probe for each activation; give them in order, and the others with the reason."""
         probes, unseen = [], {}
         # onnxruntime runs what the last node needs first: back to front, each probe finds its two
         # values still near, and nothing is held for long.
@@ -166,7 +177,7 @@ class Builder:
         return probes[::-1], dict(reversed(unseen.items()))
 
     def _quantizer(self, tensor: QuantTensor) -> onnx.NodeProto | None:
-        """That of the tensor, or of the one whose integers it only moves about."""
+        """Find the tensor's quantizer, or that of the tensor whose integers it only moves."""
         for name in tensor.integer_names:
             if node := self.quantizers.get(QUANTIZED + name):
                 return node
@@ -175,7 +186,7 @@ class Builder:
         return next(filter(None, map(self._reversed, tensor.integer_names)), None)
 
     def _reversed(self, integers: str) -> onnx.NodeProto | None:
-        """For integers that a layer only moves: the quantizer that would undo their reader."""
+        """Make the quantizer that would undo the reader of integers that a layer only moves."""
         for node in self.canvas.quantized_nodes:
             reads = node.op_type == "DequantizeLinear" and node.input[0] == QUANTIZED + integers
             if reads and len(node.input) == 3:
@@ -230,5 +241,5 @@ class Builder:
             size = self.canvas.add("Size", [probe.f])
             self.canvas.output(size, TensorProto.INT64)
         return GraphProbe(
-            pair, tensor, tuple(rows), leaves, no_sources, known, output=output, size_output=size
+            pair, tensor, tuple(sums), leaves, no_sources, known, output=output, size_output=size
         )

@@ -1,4 +1,4 @@
-"""One ONNX graph that holds two networks, and a hand to add nodes to it."""
+"""Merge two networks into one ONNX graph, and add nodes to it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,12 +11,14 @@ from onnx import helper, numpy_helper, version_converter
 from quantscope.errors import BadModelError
 
 FLOAT, QUANTIZED = "float/", "quantized/"
+# The oldest whose QuantizeLinear has an axis and whose ReduceSum takes its axes as an input.
 _OLDEST_OPSET = 13
+# From this opset on, reductions take their axes as an input, not as an attribute.
 _AXES_ARE_INPUT = 18
 
 
 def prefixed(model: onnx.ModelProto, prefix: str) -> onnx.ModelProto:
-    """A copy in which every name of a value, node or constant starts with `prefix`."""
+    """Copy a model so that every name of a value, node or constant starts with `prefix`."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     _prefix_graph(copy.graph, prefix)
@@ -24,6 +26,7 @@ def prefixed(model: onnx.ModelProto, prefix: str) -> onnx.ModelProto:
 
 
 def _prefix_graph(graph: onnx.GraphProto, prefix: str) -> None:
+    # Types and shapes of inner values would keep their old names; onnxruntime infers them anew.
     del graph.value_info[:]
     for number, node in enumerate(graph.node):
         node.name = prefix + (node.name or f"{node.op_type}:{number}")
@@ -40,7 +43,7 @@ def _prefix_graph(graph: onnx.GraphProto, prefix: str) -> None:
 
 
 def same_opset(models: Sequence[onnx.ModelProto]) -> list[onnx.ModelProto]:
-    """The models at one opset, the newest among them."""
+    """Give the models at one opset, the newest among them or 13."""
     versions = [_opset(model) for model in models]
     newest = max(*versions, _OLDEST_OPSET)
     return [
@@ -54,7 +57,7 @@ def _opset(model: onnx.ModelProto) -> int:
 
 
 def _check_same_precision(float_model: onnx.ModelProto, quantized: onnx.ModelProto) -> None:
-    """The layers of one run on values of the other."""
+    """Refuse two precisions: the layers of one run on values of the other."""
     one, other = (_is_float16(model) for model in (float_model, quantized))
     if one != other:
         names = ("float16", "float32") if one else ("float32", "float16")
@@ -85,7 +88,7 @@ class Canvas:
     """The graph under construction. Each method gives the name of what it adds."""
 
     def __init__(self, float_model: onnx.ModelProto, quantized: onnx.ModelProto) -> None:
-        """The two share one input, the quantized model's; names carry their prefixes."""
+        """Copy both models; they share the quantized one's input, and names carry prefixes."""
         _check_same_precision(float_model, quantized)
         floats, quants = same_opset([float_model, quantized])
         self.opset = _opset(quants)
@@ -123,6 +126,7 @@ class Canvas:
         self._nodes = graph.node
 
     def constant(self, array: NDArray[Any]) -> str:
+        """Store an array; equal ones are stored once."""
         key = (array.dtype.str, array.tobytes(), array.shape)
         if key not in self._constants:
             name = f"compare/constant{len(self._constants)}"
@@ -140,23 +144,23 @@ class Canvas:
         return name
 
     def only_if(
-        self, condition: str, rows: Callable[[], dict[str, str]], *, zeros_like: str
+        self, condition: str, sums: Callable[[], dict[str, str]], *, zeros_like: str
     ) -> dict[str, str]:
-        """What `rows` adds is computed only where the condition holds, and zero elsewhere.
+        """Compute what `sums` adds only where the condition holds; elsewhere it is zero.
 
-        `zeros_like` has the shape of each row; where it is not finite, a zero is NaN.
+        `zeros_like` has the shape of each sum; where it is not finite, a zero is NaN.
         """
         outer = self._nodes
         branches = onnx.GraphProto(name="then"), onnx.GraphProto(name="else")
         self._nodes = branches[0].node
-        made = rows()
+        made = sums()
         self._nodes = branches[1].node
         zeros = [self.add("Sub", [zeros_like, zeros_like]) for _ in made]
         self._nodes = outer
         for branch, names in zip(branches, (made.values(), zeros), strict=True):
             branch.output.extend(helper.make_empty_tensor_value_info(name) for name in names)
         self._count += 1
-        outputs = {row: f"compare/If{self._count}/{row}" for row in made}
+        outputs = {name: f"compare/If{self._count}/{name}" for name in made}
         self._nodes.append(
             helper.make_node(
                 "If",
@@ -170,7 +174,7 @@ class Canvas:
         return outputs
 
     def clone(self, node: onnx.NodeProto, renamed: dict[str, str]) -> None:
-        """The same operator on other values; its outputs enter `renamed`."""
+        """Add the same operator on other values; its outputs enter `renamed`."""
         self._count += 1
         copy = onnx.NodeProto()
         copy.CopyFrom(node)
@@ -182,7 +186,7 @@ class Canvas:
         self._nodes.append(copy)
 
     def reduce(self, op_type: str, value: str, over: Sequence[int] | None) -> str:
-        """Over these axes, which stay with length 1; None leaves a single number."""
+        """Reduce over these axes, which stay with length 1; None leaves a single number."""
         if over is None:
             return self.add(op_type, [value], keepdims=0)
         if self.opset >= _AXES_ARE_INPUT or op_type == "ReduceSum":
@@ -191,7 +195,7 @@ class Canvas:
         return self.add(op_type, [value], axes=list(over), keepdims=1)
 
     def output(self, name: str, elem_type: int | None = onnx.TensorProto.FLOAT) -> None:
-        """`elem_type` None: whatever the networks compute in."""
+        """Make a value an output; `elem_type` None means whatever the networks compute in."""
         if name in {value.name for value in self.model.graph.output}:
             return
         if elem_type is None:

@@ -28,7 +28,7 @@ Array = NDArray[Any]
 
 
 class OnnxPair:
-    """Reference execution runs in the comparison's graph itself.
+    """Two ONNX models in one graph; in reference execution the quantized one runs in it too.
 
     In runtime execution the graph is fed the integers that the kernels which ship made.
     """
@@ -107,16 +107,16 @@ class OnnxPair:
         return result
 
     def _fed(self, feeds: Feeds) -> tuple[dict[str, Array], Array | None]:
-        """What the graph is fed for a batch, and the scores of the kernels that ship, if any."""
-        (rows,) = feeds.values()
+        """Give what the graph is fed for a batch, and the scores of kernels that ship, if any."""
+        (samples,) = feeds.values()
         if self._reader is None:
-            return {self.graph.input: rows}, None
+            return {self.graph.input: samples}, None
         integers, shipped = self._reader.read_beside(feeds)
         fed = {self.graph.fed[name]: values for name, values in integers.items()}
-        return {self.graph.input: rows, **fed}, shipped
+        return {self.graph.input: samples, **fed}, shipped
 
     def _trial(self, samples: Samples, size: int) -> Iterator[dict[str, Array]]:
-        """A few samples from first to last; none where there are too few to gain by it."""
+        """Feed a few samples, from first to last; none where there are too few to gain by it."""
         if len(samples) < FEWEST_IMAGES:
             return
         spread = np.linspace(0, len(samples) - 1, TRIAL_IMAGES).round().astype(np.int64)

@@ -101,6 +101,7 @@ class ProbeWriter:
         return self.canvas.add(op_type, [found, self.canvas.constant(end.reshape(()))])
 
     def laid_out(self, value: str) -> str:
+        """Give a value as float32 in the layout that is summed."""
         if self.params.scale.dtype != np.float32:
             value = self.canvas.add("Cast", [value], to=TensorProto.FLOAT)
         value = self._as_quantized(value)
@@ -110,7 +111,7 @@ class ProbeWriter:
         return self.canvas.add("Reshape", [value, shape])
 
     def _as_quantized(self, value: str) -> str:
-        """In the quantized value's shape, whatever its own is.
+        """Give a value in the quantized one's shape, whatever its own is.
 
         Where it is the same, this keeps the products of a float value in rows: the optimizer would
         compute them in its blocks of channels, and move each back.
@@ -174,7 +175,7 @@ class ProbeWriter:
         return self.canvas.add("Sub", [local, self.f])
 
     def known_sources(self) -> ErrorSources | None:
-        """None where a quantizer makes the integers; all is inherited where they are only moved."""
+        """Give sources where integers are only moved: all inherited. None where they are made."""
         own = {QUANTIZED + name for name in self.tensor.integer_names}
         if own & set(self.quantizer.output):
             return None

@@ -1,4 +1,4 @@
-"""The comparison graph in onnxruntime, its float half by faster kernels where no number shows it.
+"""Run the comparison graph, its float half by faster kernels where no number shows it.
 
 Optimized, onnxruntime lays the images of a convolution out in blocks: nearly twice as fast, and in
 the last bits another sum. The quantized half must keep the bits of the reference execution, so the
@@ -27,7 +27,7 @@ from quantscope.run.onnx.sessions import open_proto, reason_of, session_of, sess
 Array = NDArray[Any]
 
 FEWEST_IMAGES = 256
-"""With fewer, opening a second session costs more than it gains."""
+"""The number of images below which opening a second session costs more than it gains."""
 TRIAL_IMAGES = 8
 
 _MOST_NODES, _MOST_BYTES = 2000, 1 << 28
@@ -43,7 +43,7 @@ _NOT_OPTIMIZED = (
 
 
 class ComparisonSession:
-    """Runs batches in any number of threads. `trial` is what decides which kernels it takes.
+    """Runs batches in any number of threads. `trial` decides which kernels it takes.
 
     Without a trial they are plain ones.
     """
@@ -56,14 +56,15 @@ class ComparisonSession:
         self.is_faster = False
         """Whether the float half runs by the faster kernels."""
         if trial and _is_small(graph.model):
-            self._session = self._chosen(trial)
+            self._session = self._choose(trial)
         else:
             self._session = session_of(graph.model, "reference", threads=1)
 
     def run(self, given: Mapping[str, Array]) -> dict[str, Array]:
         return self._run(self._session, given)
 
-    def _chosen(self, trial: Sequence[Mapping[str, Array]]) -> ort.InferenceSession:
+    def _choose(self, trial: Sequence[Mapping[str, Array]]) -> ort.InferenceSession:
+        """Run the trial both ways, beside one another, and take the faster where none differs."""
         with ThreadPoolExecutor(1) as beside:
             waiting = beside.submit(self._try_faster, trial)
             plain = session_of(self._graph.model, "reference", threads=1)
@@ -99,7 +100,7 @@ def _is_small(model: onnx.ModelProto) -> bool:
 
 
 def _faster_session(graph: ComparisonGraph) -> ort.InferenceSession | None:
-    """None where it cannot be had without touching the quantized half."""
+    """Open an optimized session; None where that would touch the quantized half."""
     quantized = [node for node in graph.model.graph.node if node.name.startswith(QUANTIZED)]
     if any(a.HasField("g") or a.graphs for node in quantized for a in node.attribute):
         return None  # what is done to a graph inside a node would not be seen
@@ -132,7 +133,7 @@ def _same_numbers(
 
 
 def _same_sums(probe: GraphProbe, plain: Mapping[str, Array], other: Mapping[str, Array]) -> bool:
-    """What has no error must have none, what is not clipped must not be; NaN is never the same."""
+    """Compare a probe's sums: an error or clipping must be zero in both or in none; NaN differs."""
     mine, theirs = _sums(probe, plain), _sums(probe, other)
     for name in ("error", "local_error", *CLIPPED):
         if name in mine and not np.array_equal(mine[name] == 0, theirs[name] == 0):
@@ -158,6 +159,6 @@ def _units(
 
 
 def _sums(probe: GraphProbe, values: Mapping[str, Array]) -> dict[str, Array]:
-    """Of the batch, [channels] each."""
-    sums = probe.by_row(values[probe.output]).sum(axis=0, dtype=np.float64)
-    return dict(zip(probe.rows, sums, strict=True))
+    """Add up a probe's sums over the batch, [channels] each."""
+    sums = probe.by_sum(values[probe.output]).sum(axis=0, dtype=np.float64)
+    return dict(zip(probe.sum_names, sums, strict=True))

@@ -1,1 +1,1 @@
-"""Running only what an edit can change."""
+"""Suffixes: run only what an edit can change, from activations that are kept."""

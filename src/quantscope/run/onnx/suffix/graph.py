@@ -1,4 +1,4 @@
-"""What each value of a graph is a function of, and the values that everything goes through.
+"""Tell what each value of a graph is a function of, and which ones everything goes through.
 
 Two values with the same digest are computed by the same operators, in the same way, from the same
 constants: with graph optimizations off, and the same input, they are equal bit for bit. Names do
@@ -54,7 +54,7 @@ class ValueGraph:
 
     @cached_property
     def structure(self) -> Digest:
-        """Of the output like its digest, but blind to the numbers in stored constants.
+        """The output's digest, but blind to the numbers in stored constants.
 
         Where it is the same, the same operators run on tensors of the same types and shapes.
         """
@@ -63,7 +63,7 @@ class ValueGraph:
 
 
 def value_graph(proto: onnx.ModelProto) -> ValueGraph:
-    """The model is not copied, and must not change while the graph is used."""
+    """Describe a model; it is not copied, and must not change while the graph is used."""
     graph = proto.graph
     stored = {t.name for t in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
     fed = next(value.name for value in graph.input if value.name not in stored)
@@ -80,13 +80,16 @@ def value_graph(proto: onnx.ModelProto) -> ValueGraph:
 def _digests(
     proto: onnx.ModelProto, fed: str, of_constant: Callable[[Constant], Digest]
 ) -> dict[str, Digest]:
+    """Digest each value by what computes it; nodes come after what they read."""
     graph = proto.graph
     found: dict[str, Digest] = {t.name: of_constant(t) for t in graph.initializer}
     found |= {t.values.name: of_constant(t) for t in graph.sparse_initializer}
     for value in graph.input:
         kind = str(value.type.tensor_type.elem_type).encode()
+        # The input for images counts by no name: another model may call it otherwise.
         name = b"" if value.name == fed else value.name.encode()
         found.setdefault(value.name, _hash(b"input", name, kind))
+    # The name of an optional input that is left out.
     found[""] = b""
     functions = [part.SerializeToString(deterministic=True) for part in proto.functions]
     versions = {o.domain or "ai.onnx": str(o.version).encode() for o in proto.opset_import}
@@ -101,7 +104,7 @@ def _digests(
 
 
 def chain_of(nodes: Sequence[onnx.NodeProto], source: str, sinks: Sequence[str]) -> Iterator[str]:
-    """The values that lie on every way from `source` to each of the sinks, latest first.
+    """Give the values that lie on every way from `source` to each of the sinks, latest first.
 
     A lone sink that depends on the source is among them; nothing is where no sink depends on it.
     """
@@ -130,7 +133,7 @@ def chain_of(nodes: Sequence[onnx.NodeProto], source: str, sinks: Sequence[str])
 
 
 def read_by(node: onnx.NodeProto) -> Iterator[str]:
-    """What an operator reads, in its order; after that what its subgraphs take from outside."""
+    """Name what an operator reads, in its order; then what its subgraphs take from outside."""
     yield from node.input
     for attribute in node.attribute:
         if attribute.type in _GRAPHS:
@@ -139,7 +142,7 @@ def read_by(node: onnx.NodeProto) -> Iterator[str]:
 
 
 def frontier(graph: ValueGraph, ends: Collection[str], given: Collection[str]) -> tuple[str, ...]:
-    """The values, `given` ones or the graph's input, that `ends` are to be computed from."""
+    """Find the values, `given` ones or the graph's input, that `ends` are computed from."""
     found = set()
     wanted = set(ends)
     for node in reversed(graph.proto.graph.node):
@@ -156,7 +159,7 @@ def frontier(graph: ValueGraph, ends: Collection[str], given: Collection[str]) -
 def submodel(
     graph: ValueGraph, starts: Mapping[str, np.dtype[Any]], ends: Sequence[str]
 ) -> onnx.ModelProto:
-    """The part of the model between the values `starts`, its inputs, and `ends`, its outputs.
+    """Cut out the part of the model between `starts`, its inputs, and `ends`, its outputs.
 
     Where that is not all that `ends` depend on, the graph's own input is an input as well.
     """
@@ -213,6 +216,7 @@ def _taken_from_outside(graph: onnx.GraphProto) -> Iterator[str]:
 
 
 def _stated(node: onnx.NodeProto) -> list[bytes]:
+    """Give all that an operator states but names: kind, attributes, which outputs it has."""
     attributes = sorted(node.attribute, key=lambda attribute: attribute.name)
     optional = bytes(bool(name) for name in node.output)
     return [
@@ -242,5 +246,6 @@ def _of_shape(tensor: Constant) -> Digest:
 
 
 def _hash(*parts: bytes) -> Digest:
+    # The lengths keep ("ab", "c") and ("a", "bc") apart.
     lengths = repr([len(part) for part in parts]).encode()
     return hashlib.blake2b(b"".join([lengths, *parts]), digest_size=16).digest()

@@ -1,4 +1,4 @@
-"""Activations that are kept to start from, and how much of them may be."""
+"""Keep activations to start from, within a limit of bytes."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -14,22 +14,24 @@ Array = NDArray[Any]
 
 QUANTIZED_BYTES_AN_IMAGE = 20_000
 FLOAT_BYTES_AN_IMAGE = 65_536
-"""Where the model is not quantized, and where float values are needed beside the quantized."""
+"""The limit where the model is not quantized, or float values are needed beside quantized ones."""
 
 SPARE_VALUES = 4
 
 
 class Size(NamedTuple):
+    """The memory that a value takes."""
+
     bytes_an_image: int
     dtype: np.dtype[Any]
 
 
 Probe = Callable[[ValueGraph, Sequence[str]], Mapping[str, Size]]
-"""The sizes of those of these values that can be given out as arrays."""
+"""A function that measures those of these values that can be given out as arrays."""
 
 
 class KeptValues:
-    """Values by what they are a function of, batch by batch; those used longest ago go first.
+    """Values by what they are a function of, a list of batches; those used longest ago go first.
 
     Of those that are kept only because they may be asked for again, there are at most four.
     """
@@ -50,7 +52,7 @@ class KeptValues:
         return self._values[digest]
 
     def bytes_of(self, digest: Digest) -> int:
-        """0 where it is not kept."""
+        """Count the bytes of a value; 0 where it is not kept."""
         return _bytes(self._values.get(digest, []))
 
     def put(self, digest: Digest, batches: list[Array], *, spare: bool = False) -> None:
@@ -79,7 +81,7 @@ class Known:
 
     @cached_property
     def keepable(self) -> dict[str, int]:
-        """Bytes an image: integers, and whatever else everything goes through, if small enough."""
+        """The bytes an image of integers, and of what everything goes through, if small enough."""
         graph, makers = self.graph, self.graph.makers
         found = {}
         for name, size in self._measured.items():
@@ -97,7 +99,7 @@ class Known:
         return frozenset(self.graph.digests[name] for name in self.keepable)
 
     def size_of(self, digest: Digest) -> int | None:
-        """Bytes an image of a value that may be kept, else None.
+        """Give the bytes an image of a value that may be kept, else None.
 
         Besides `keepable`, what a quantizer reads: kept only when that quantizer is edited, since
         it is likely to be edited again.

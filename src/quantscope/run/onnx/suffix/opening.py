@@ -1,4 +1,4 @@
-"""The graph that an execution really runs, as something that can be cut."""
+"""Open the graph that an execution really runs, as something that can be cut."""
 
 import tempfile
 from pathlib import Path
@@ -20,18 +20,18 @@ from quantscope.run.onnx.suffix.graph import ValueGraph, value_graph
 def executed_graph(
     proto: onnx.ModelProto, execution: Execution, *, int8_kernels: bool | None = None
 ) -> ValueGraph:
-    """What is to be run with optimizations off, whatever the execution.
+    """Give the graph to run with optimizations off, whatever the execution.
 
     Reference: the model itself, not copied. Runtime: what onnxruntime's optimizer makes of all of
     it, with the kernels that ship in place of the operators that the file states.
     """
     if execution == "reference":
         return value_graph(proto)
-    return value_graph(optimized(proto, int8_kernels=int8_kernels))
+    return value_graph(optimize(proto, int8_kernels=int8_kernels))
 
 
-def optimized(proto: onnx.ModelProto, *, int8_kernels: bool | None = None) -> onnx.ModelProto:
-    """The model as a runtime session on this machine executes it, node for node."""
+def optimize(proto: onnx.ModelProto, *, int8_kernels: bool | None = None) -> onnx.ModelProto:
+    """Give the model as a runtime session on this machine executes it, node for node."""
     options = session_options("runtime", int8_kernels=int8_kernels, threads=1)
     # Nothing is run here, so there need be no pool of threads and no weights laid out for it.
     options.add_session_config_entry("session.disable_prepacking", "1")

@@ -1,4 +1,4 @@
-"""Parts of graphs, run over one set of images.
+"""Run parts of graphs over one set of images.
 
 The batches and the threads are those of a whole run, for the order of a sum can depend on them.
 Where it does not (`pieces`), a batch of many images is run in pieces, one a thread.
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from quantscope.data import Samples
 from quantscope.errors import BadModelError
-from quantscope.run.in_order import cores, side_by_side
+from quantscope.run.in_order import cores, run_side_by_side
 from quantscope.run.intake import Intake, check_batch, check_samples
 from quantscope.run.onnx.sessions import run_session, session_of
 from quantscope.run.onnx.suffix.graph import ValueGraph, submodel
@@ -36,7 +36,7 @@ _ROWS = 64
 
 
 class PartBatch(NamedTuple):
-    """The values that a part ends in, for `rows` rows, `images` of which are not there to fill."""
+    """The values that a part ends in, for `rows` rows; only the first `images` are images."""
 
     values: dict[str, Array]
     rows: int
@@ -45,14 +45,14 @@ class PartBatch(NamedTuple):
 
 @dataclass(frozen=True)
 class Part:
-    """What computes `ends` from kept values, and from the images where those are not enough."""
+    """A session that computes `ends` from kept values, and from the images where needed."""
 
     graph: ValueGraph
     ends: tuple[str, ...]
     kept: Mapping[str, list[Array]]
     from_images: bool
     executed: int
-    """Operators."""
+    """The number of operators."""
     session: ort.InferenceSession
 
     @property
@@ -79,6 +79,7 @@ class PartRunner:
         self.kept = KeptValues(kept_bytes)
         self._intake = intake
         whole = intake.fixed_batch or batch or intake.default_batch()
+        # A batch that the file fixes, or a person asked for, is kept to.
         in_pieces = (
             intake.fixed_batch is None
             and batch is None
@@ -90,6 +91,7 @@ class PartRunner:
         self._pieces = tuple(_pieces(len(images), whole, _ROWS if in_pieces else whole))
 
     def _may_split(self, stated: ValueGraph, whole: int, threads: int) -> bool:
+        """Say whether pieces of the batches that occur, the last one too, give the same bits."""
         sizes = {
             min(whole, len(self.images) - start) for start in range(0, len(self.images), whole)
         }
@@ -104,11 +106,11 @@ class PartRunner:
             return False
 
     def stored(self, graph: ValueGraph) -> set[str]:
-        """The graph's values that are kept."""
+        """Name the graph's values that are kept."""
         return {name for name in graph.dependent if graph.digests[name] in self.kept}
 
     def part(self, graph: ValueGraph, starts: Collection[str], ends: Sequence[str]) -> Part:
-        """`starts` are kept values, perhaps with the graph's input."""
+        """Open a part; `starts` are kept values, perhaps with the graph's input."""
         kept = {name: self.kept[graph.digests[name]] for name in starts if name != graph.input}
         model = submodel(graph, {name: values[0].dtype for name, values in kept.items()}, ends)
         return Part(
@@ -128,12 +130,12 @@ class PartRunner:
         spare: Collection[str] = (),
         given: Iterable[Mapping[str, Array]] = repeat({}),
     ) -> Iterator[PartBatch]:
-        """Batch by batch; the values `keep` are kept when the last was taken, `spare` among them
-        only until others are asked for. `given` are the graph's further inputs, for each batch.
+        """Run batch by batch; the values `keep` are kept when the last was taken, `spare` among
+        them only until others are asked for. `given` are further inputs, for each batch.
         """
         found: dict[str, list[Array]] = {name: [] for name in keep}
         batches = zip(self._feeds(part), given, strict=False)
-        done = side_by_side(
+        done = run_side_by_side(
             lambda batch: self._values(part.session, part.ends, {**batch[0][0], **batch[1]}),
             batches,
             threads=self._side_by_side,
@@ -155,7 +157,7 @@ class PartRunner:
             yield feeds, self._intake.fixed_batch or end - start, end - start
 
     def sizes(self, graph: ValueGraph, names: Sequence[str]) -> dict[str, Size]:
-        """Of those of these values that can be given out as arrays, from a run of two images."""
+        """Measure the values that can be given out as arrays, by a run of two images."""
         if not names:
             return {}
         few = self.images.select(range(min(2, len(self.images))))
@@ -165,15 +167,15 @@ class PartRunner:
     def _probe(
         self, graph: ValueGraph, names: Sequence[str]
     ) -> Callable[[Samples], tuple[dict[str, Array], int]]:
-        """What gives, for a few images, those of the values that can be arrays, and their rows."""
+        """Give a function from a few images to the values that can be arrays, and their rows."""
         session = session_of(submodel(graph, {}, names), "reference", threads=1)
         types = {value.name: value.type for value in session.get_outputs()}
         asked = [name for name in names if types[name] in _NUMPY_TYPES]
 
         def probe(few: Samples) -> tuple[dict[str, Array], int]:
             batch = next(self._intake.batches(few))
-            (rows,) = batch.feeds.values()
-            return self._values(session, asked, {graph.input: rows}), batch.rows
+            (samples,) = batch.feeds.values()
+            return self._values(session, asked, {graph.input: samples}), batch.rows
 
         return probe
 
@@ -185,7 +187,7 @@ class PartRunner:
 
 
 def _pieces(images: int, batch: int, most: int) -> Iterator[tuple[int, int]]:
-    """Batch after batch, each in even pieces of at most so many."""
+    """Give the ends of pieces, batch after batch, each in even pieces of at most so many."""
     for start in range(0, images, batch):
         size = min(batch, images - start)
         count = -(-size // most)

@@ -1,4 +1,4 @@
-"""Whether a batch may be run in pieces, one a thread, and give the bits that it gives whole.
+"""Decide whether a batch may be run in pieces, one a thread, with the bits that it has whole.
 
 A piece on one thread stays in the processor's cache, but a sum of many products is added up in
 blocks whose size onnxruntime chooses by the shape that one thread gets. So pieces are for models
@@ -32,6 +32,7 @@ _ALONE = frozenset(
         *("GlobalMaxPool", "ReduceMean", "BatchNormalization", "Softmax"),
     )
 )
+# Images to try, whole and in two parts of different sizes.
 _PROBE = 5
 _PARTS = ((0, 2), (2, 5))
 # Of onnxruntime's matrix products (MLAS), as measured: see tests/run/test_suffix_pieces.py.
@@ -47,7 +48,7 @@ def may_split(
     batches: Collection[int],
     threads: int,
 ) -> bool:
-    """For a model as its file states it, in whole batches of these sizes on so many threads.
+    """Decide for a model as its file states it, in batches of these sizes on so many threads.
 
     What `opened` makes gives those values for the images from one place to before another, where
     they can be given out as arrays.
@@ -75,7 +76,7 @@ def may_split(
 
 
 def _are_alone(graph: ValueGraph, whole: Values, parts: list[Values]) -> bool:
-    """Whether each value of some images is that of the first of them, then that of the others."""
+    """Say whether each value of all images is that of the first, followed by that of the rest."""
     for name in graph.dependent:
         if name not in whole or (whole[name].dtype == np.int64 and whole[name].ndim < 2):
             continue  # sizes for a Reshape are those of the batch; what it gives is looked at
@@ -93,7 +94,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 def _conv_is_steady(node: onnx.NodeProto, shapes: Shapes, batch: int, threads: int) -> bool:
-    """Images are shared out among threads, unless there are more filters than places."""
+    """Say whether sums keep their order; threads share images unless filters outnumber places."""
     del batch
     weight, made = shapes.get(node.input[1]), shapes.get(node.output[0])
     if weight is None or made is None:
@@ -104,7 +105,10 @@ def _conv_is_steady(node: onnx.NodeProto, shapes: Shapes, batch: int, threads: i
 
 
 def _gemm_is_steady(node: onnx.NodeProto, shapes: Shapes, batch: int, threads: int) -> bool:
-    """One block of products, or too few columns to share them out; and no thread has one row."""
+    """Say whether sums keep their order: in one block, or with too few columns to share out.
+
+    No thread may get a single row, which another kernel computes.
+    """
     weight, read = shapes.get(node.input[1]), shapes.get(node.input[0])
     if weight is None or read is None or len(weight) != 2 or node.output[0] not in shapes:
         return False

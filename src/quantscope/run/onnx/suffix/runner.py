@@ -1,4 +1,4 @@
-"""Scores of an edited model, running only what the edit can change.
+"""Give the scores of an edited model, running only what the edit can change.
 
 The edited graph is compared with the base's, value by value. From the latest value that is the same
 in both, and that everything after it depends on, only the rest is run; the base's activations there
@@ -33,7 +33,7 @@ _SIZES = 4096
 
 @dataclass(frozen=True)
 class SuffixRun:
-    """How the last answer was found.
+    """The way in which the last answer was found.
 
     `starts` are the kept values that it was computed from, besides the images where `from_images`.
     `executed` of `nodes` operators ran; none where the scores were known already.
@@ -91,7 +91,7 @@ class SuffixRunner:
         return self.parts.images
 
     def graph_of(self, edited: onnx.ModelProto) -> ValueGraph:
-        """What this execution runs for a model."""
+        """Give what this execution runs for a model."""
         return executed_graph(edited, self.execution, int8_kernels=self.int8_kernels)
 
     @property
@@ -100,16 +100,16 @@ class SuffixRunner:
 
     @property
     def kept_bytes(self) -> int:
-        """Of activations, now."""
+        """The number of bytes of activations that are kept now."""
         return self.parts.kept.bytes
 
     @property
     def kept_bytes_an_image(self) -> dict[str, int]:
-        """Of each value of the base's graph that an edit can start from."""
+        """The bytes an image of each value of the base's graph that an edit can start from."""
         return dict(self._base.keepable)
 
     def base_scores(self, progress: Progress = silent) -> Scores:
-        """One row an image; computed once, keeping the values that edits will start from.
+        """Give one row an image; computed once, keeping the values that edits will start from.
 
         More of them than `kept_bytes` allows are kept one by one, when an edit asks for them.
         """
@@ -122,11 +122,11 @@ class SuffixRunner:
         return self._base_scores
 
     def scores(self, edited: onnx.ModelProto, progress: Progress = silent) -> Scores:
-        """Bit for bit those of a whole run of `edited`; one row an image, read-only."""
+        """Give the very bits of a whole run of `edited`; one row an image, read-only."""
         return self.scores_of(self.graph_of(edited), progress)
 
     def scores_of(self, graph: ValueGraph, progress: Progress = silent) -> Scores:
-        """Of a model that `graph_of` was asked of."""
+        """Give the scores of a model that `graph_of` was asked of."""
         base_scores = self.base_scores(progress)
         known = self._answers.get(graph.output_digest)
         if graph.output_digest == self._base.graph.output_digest:
@@ -146,7 +146,7 @@ class SuffixRunner:
         return scores
 
     def _cut(self, graph: ValueGraph) -> tuple[str, ...]:
-        """The kept or keepable values, and perhaps the input, to compute the output from."""
+        """Choose kept or keepable values, and perhaps the input, to compute the output from."""
         sizes = {}
         for name in graph.dependent:
             digest = graph.digests[name]
@@ -160,10 +160,11 @@ class SuffixRunner:
         total = sum(sizes.get(name, 0) for name in several) * len(self.images)
         if total <= self.parts.kept.limit:
             return several
+        # Too much to keep at once: cut where everything goes through one value.
         return frontier(graph, [graph.output], sizes.keys() & set(graph.chain))
 
     def _size_of(self, digest: Digest) -> int | None:
-        """Of a value of the base, or of the model before, that may be kept."""
+        """Give the bytes an image of a value of the base, or the model before; None if not kept."""
         if digest in self._base.digests:
             return self._base.size_of(digest)
         if self._recent is None or digest not in self._recent.digests:
@@ -182,13 +183,13 @@ class SuffixRunner:
         keep: Collection[str],
         progress: Progress,
     ) -> Scores:
-        """The scores, from kept values or from the images; the values `keep` are kept."""
+        """Give the scores, from kept values or from the images; the values `keep` are kept."""
         part = self.parts.part(graph, starts, [graph.output, *keep])
-        rows: list[Array] = []
+        batches: list[Array] = []
         done = 0
         spare = [name for name in keep if graph.digests[name] not in self._base.keepable_digests]
         for values, size, count in self.parts.run(part, keep, spare=spare):
-            rows.append(one_row_each(values[graph.output], size, self.name)[:count])
+            batches.append(one_row_each(values[graph.output], size, self.name)[:count])
             done += count
             progress("Evaluating", done, len(self.images))
         self.last_run = SuffixRun(
@@ -198,6 +199,7 @@ class SuffixRunner:
             executed=part.executed,
             nodes=len(graph.proto.graph.node),
         )
-        scores = np.concatenate(rows)
+        scores = np.concatenate(batches)
+        # The same array answers again when it is asked for again.
         scores.flags.writeable = False
         return scores
