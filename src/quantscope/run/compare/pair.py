@@ -2,7 +2,7 @@
 
 A `PairRun` runs a float and a quantized network on the same batches. Beside every paired activation
 it reduces rows of sums, a number for each sample and channel, where the data is: no activation is
-carried into Python. `rows.py` says which rows there are, `statistics.py` what they mean.
+carried into Python. `sums.py` says which rows there are, `statistics.py` what they mean.
 """
 
 from collections.abc import Iterator, Mapping

@@ -19,7 +19,7 @@ from quantscope.run.compare.results import (
     Spread,
     TensorComparison,
 )
-from quantscope.run.compare.rows import HIGHEST, LOWEST, OF_VALUES, PARTS, share_by_input
+from quantscope.run.compare.sums import HIGHEST, LOWEST, OF_VALUES, PARTS, share_by_input
 from quantscope.run.in_order import BYTES_AT_ONCE
 
 Array = NDArray[Any]
@@ -116,15 +116,15 @@ class Accumulator:
     @cached_property
     def _extremes(self) -> list[tuple[np.ufunc, list[int]]]:
         """Rows that keep the least of what they are given, and those that keep the largest."""
-        rows = self.probe.rows
+        sums = self.probe.sum_names
         kinds = (np.minimum, LOWEST), (np.maximum, HIGHEST)
-        found = [(keep, [rows.index(n) for n in names if n in rows]) for keep, names in kinds]
+        found = [(keep, [sums.index(n) for n in names if n in sums]) for keep, names in kinds]
         return [(keep, at) for keep, at in found if at]
 
     @cached_property
     def _measured(self) -> list[int]:
-        """The places of the rows that must be finite."""
-        return [at for at, name in enumerate(self.probe.rows) if name in OF_VALUES]
+        """The places of the sums that must be finite."""
+        return [at for at, name in enumerate(self.probe.sum_names) if name in OF_VALUES]
 
     def _together(self, before: Array, found: Array) -> Array:
         kept: Array = before + found

@@ -123,7 +123,7 @@ def _pair(floats: Runnable, quantized: Runnable) -> Pairing:
     return pair(floats.network, quantized.network, constants=constants)
 
 
-def _counted(chosen: Plan, floats: Array | None, bins: int) -> Histogram:
+def _counted(chosen: Counting, floats: Array | None, bins: int) -> Histogram:
     return chosen.histogram(chosen.count(floats, chosen.tensor.integers()), bins)
 
 

@@ -29,8 +29,8 @@ from quantscope.run.onnx.suffix.graph import Digest, ValueGraph, chain_of, front
 from quantscope.run.onnx.suffix.kept import FLOAT_BYTES_AN_IMAGE
 from quantscope.run.onnx.suffix.opening import executed_graph
 from quantscope.run.onnx.suffix.part import Array, PartBatch, PartRunner
-from quantscope.run.onnx.visible import Visible, carried_over, visible
-from quantscope.run.onnx.whatif_off import with_switched_off
+from quantscope.run.onnx.visible import Visible, carry_over, find_visible
+from quantscope.run.onnx.whatif_off import add_switched_off
 from quantscope.run.whatif.downstream import (
     NOT_QUANTIZED,
     DownstreamSqnr,
@@ -149,7 +149,7 @@ class SqnrReader:
                 scores.append(batch.values[compared.float_scores][: batch.images].copy())
         by_name = {a.probe.pair.name: a for a in accumulators}
         found = (a.finish() for a in accumulators if not a.mixed)
-        rows = {row.name: row for row in mark_unquantized(found, off)}
+        tensors = {row.name: row for row in mark_unquantized(found, off)}
         not_finite = {name: a.not_finite(self._parts.images) for name, a in by_name.items()}
         made = {name for node in proto.graph.node for name in node.output}
         unseen = {} if seen is None else {n: seen.unseen.get(f) for n, f in names.items()}
@@ -254,7 +254,7 @@ class SqnrReader:
             data=evaluation.data,
             data_digest=evaluation.data_digest,
             images=evaluation.images,
-            tensors=tuple(measured.rows[name] for name in order if name in measured.rows),
+            tensors=tuple(measured.tensors[name] for name in order if name in measured.tensors),
             unpaired=tuple(Uncompared(u.name, u.role, u.reason) for u in pairing.unpaired),
             unseen=unseen_activations(measured.unseen),
             output=scores.finish(),

@@ -1,6 +1,6 @@
 """Reduce the statistics of one paired activation for one batch, where the data is.
 
-Each is a number for each image and channel, as `run/compare/rows.py` says; sums over images are
+Each is a number for each image and channel, as `run/compare/sums.py` says; sums over images are
 float64.
 """
 
@@ -15,14 +15,14 @@ from quantscope.model import QuantTensor
 from quantscope.model.pairing import TensorPair
 from quantscope.run.compare.layout import CLIP_TOLERANCE
 from quantscope.run.compare.pair import Detail, Probe
-from quantscope.run.compare.rows import (
-    clipped_rows,
-    energy_rows,
-    nothing_is_below,
-    source_rows,
-    value_rows,
-)
 from quantscope.run.compare.sources import Pieces
+from quantscope.run.compare.sums import (
+    clipped_sums,
+    energy_sums,
+    nothing_is_below,
+    source_sums,
+    value_sums,
+)
 from quantscope.run.torch.quantizers import Ends, ProgramQuantizer
 from quantscope.run.torch.sources import Variants
 
@@ -120,32 +120,32 @@ class Measurement:
             value = value.movedim(self.probe.axis, 1)
         return value.reshape(*value.shape[:2], -1)
 
-    def rows(self) -> "dict[str, torch.Tensor]":
-        found = energy_rows(self)
+    def sums(self) -> "dict[str, torch.Tensor]":
+        found = energy_sums(self)
         if self.detail == "full":
-            found |= value_rows(self)
+            found |= value_sums(self)
             b: torch.Tensor | None = None
             if self.probe.pieces is not None:
                 of_sources, b = self._sources(self.probe.pieces)
                 found |= of_sources
-            found |= clipped_rows(self, b)
+            found |= clipped_sums(self, b)
         return found
 
     def _sources(self, pieces: "Pieces[Node]") -> "tuple[dict[str, torch.Tensor], torch.Tensor]":
-        """The rows of the sources, but for clipping, and b."""
+        """The sums of the sources, but for clipping, and b."""
         quantizer, variants = self.probe.quantizer, self.variants
         assert quantizer.reads is not None
         weighted = variants.weighted(pieces, variants.quantized[quantizer.reads])
         inherited = variants.inherited(pieces, weighted)
         b = self.laid_out(weighted)
-        rows = source_rows(
+        sums = source_sums(
             self,
             a=b if inherited is weighted else self.laid_out(self.as_quantized(inherited)),
             b=b,
             steps=[self.laid_out(self.as_quantized(x)) for x in variants.one_by_one(pieces)],
             inputs=len(pieces.inputs),
         )
-        return rows, b
+        return sums, b
 
     @cached_property
     def float_min(self) -> "torch.Tensor":
@@ -207,7 +207,7 @@ class Measurement:
 
     def clipping(self, b: "torch.Tensor") -> "torch.Tensor":
         quantizer = self.probe.quantizer
-        c = _clipped(b, float(quantizer.low), float(quantizer.high))
+        c = _clip(b, float(quantizer.low), float(quantizer.high))
         return b.new_zeros(b.shape[:2]) if c is b else self.dot(c, b)
 
 

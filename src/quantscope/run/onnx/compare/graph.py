@@ -18,11 +18,11 @@ from quantscope.model.channels import activation_channel_axis
 from quantscope.model.pairing import Pairing, TensorPair
 from quantscope.run.compare.pair import ONLY_SQNR, Detail, Probe, ProbeSums
 from quantscope.run.compare.results import ErrorSources
-from quantscope.run.compare.rows import energy_rows, value_rows
 from quantscope.run.compare.sources import Leaf, NoSourcesError
+from quantscope.run.compare.sums import energy_sums, value_sums
 from quantscope.run.onnx.compare.merge import FLOAT, QUANTIZED, Canvas
-from quantscope.run.onnx.compare.rows import ProbeWriter
 from quantscope.run.onnx.compare.sources import Half
+from quantscope.run.onnx.compare.sums import ProbeWriter
 
 Array = NDArray[Any]
 
@@ -217,24 +217,24 @@ class Builder:
         self, pair: TensorPair, tensor: QuantTensor, quantizer: onnx.NodeProto
     ) -> GraphProbe:
         probe = ProbeWriter(self, pair, tensor, quantizer)
-        rows = energy_rows(probe)
+        sums = energy_sums(probe)
         leaves: tuple[str, ...] = ()
         no_sources: str | None = ONLY_SQNR
         known: ErrorSources | None = None
         if self.detail == "full":
-            rows |= value_rows(probe)
+            sums |= value_sums(probe)
             b: str | None = None
             try:
                 if (known := probe.known_sources()) is None:
                     found = probe.pieces()
                     of_sources, b = probe.sources(found)
-                    rows |= of_sources
+                    sums |= of_sources
                     leaves = tuple(leaf.tensor for leaf in found.inputs)
                 no_sources = None
             except NoSourcesError as error:
                 no_sources = str(error)
-            rows |= probe.clipped(b)
-        output = self.canvas.add("Concat", list(rows.values()), axis=1)
+            sums |= probe.clipped(b)
+        output = self.canvas.add("Concat", list(sums.values()), axis=1)
         self.canvas.output(output)
         size: str | None = None
         if self.detail == "full":

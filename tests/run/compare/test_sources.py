@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from quantscope.run.compare.rows import nothing_is_below, share_by_input, source_names
 from quantscope.run.compare.sources import (
     Leaf,
     NoSourcesError,
@@ -14,6 +13,7 @@ from quantscope.run.compare.sources import (
     find_pieces,
     region_before,
 )
+from quantscope.run.compare.sums import nothing_is_below, share_by_input, source_names
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""The rows of sums beside a paired activation: which there are, their names, and when they exist.
+"""The sums beside a paired activation: which there are, their names, and when they exist.
 
-Every row is a number for each sample and channel. What a row is made from is written here once; a
+Every sum is a number for each sample and channel. What a sum is made from is written here once; a
 framework implements `Reducer`, with values of its own kind: ONNX gives names of a graph that it
 writes, PyTorch gives tensors.
 
@@ -32,7 +32,7 @@ FLOAT_ENDS = ("float_min", "float_max")
 LOWEST = ("float_min", "quantized_min")
 HIGHEST = ("float_max", "quantized_max")
 OF_VALUES = (*ENERGIES, "float_sum", "quantized_sum", *LOWEST, *HIGHEST)
-"""Rows of the two values themselves, not of pieces that only the sources need."""
+"""Sums of the two values themselves, not of pieces that only the sources need."""
 CLIPPED = ("clipped_low", "clipped_high")
 COUNTS = (*CLIPPED, "not_zero")
 PARTS = ("inherited", "weights", "clipping", "kernel")
@@ -41,7 +41,7 @@ _FIRST_MINUS_SECOND = "first_minus_second"
 
 
 class Reducer(Protocol[ValueT]):
-    """A paired activation in both networks, and how its values are reduced to rows.
+    """A paired activation in both networks, and how its values are reduced to sums.
 
     The values are laid out alike; `f` is the float network's, `q` the quantized one's.
     """
@@ -88,7 +88,7 @@ class Reducer(Protocol[ValueT]):
     def count_above(self) -> ValueT: ...
 
     def clipping(self, b: ValueT) -> ValueT:
-        """Give the row of what cutting b to the range does to the error."""
+        """Give the sum of what cutting b to the range does to the error."""
 
 
 def nothing_is_below(low: NDArray[Any], *, is_relu: bool) -> bool:
@@ -96,12 +96,12 @@ def nothing_is_below(low: NDArray[Any], *, is_relu: bool) -> bool:
     return is_relu and bool((low <= 0).all())
 
 
-def energy_rows(reducer: Reducer[ValueT]) -> dict[str, ValueT]:
+def energy_sums(reducer: Reducer[ValueT]) -> dict[str, ValueT]:
     """Give what the SQNR needs."""
     return {"signal": reducer.energy(reducer.f), "error": reducer.energy(reducer.error)}
 
 
-def value_rows(reducer: Reducer[ValueT]) -> dict[str, ValueT]:
+def value_sums(reducer: Reducer[ValueT]) -> dict[str, ValueT]:
     """Give what else is said of the two values, but for those beyond the range."""
     f, q = reducer.f, reducer.q
     return {
@@ -117,17 +117,17 @@ def value_rows(reducer: Reducer[ValueT]) -> dict[str, ValueT]:
     }
 
 
-def clipped_rows(reducer: Reducer[ValueT], b: ValueT | None) -> dict[str, ValueT]:
+def clipped_sums(reducer: Reducer[ValueT], b: ValueT | None) -> dict[str, ValueT]:
     """Give what is beyond the range; `b` is None where the error is not taken apart."""
-    rows = {"clipped_high": reducer.count_above()}
+    sums = {"clipped_high": reducer.count_above()}
     if not reducer.never_below:
-        rows["clipped_low"] = reducer.count_below()
+        sums["clipped_low"] = reducer.count_below()
     if b is not None:
-        rows["clipping"] = reducer.clipping(b)
-    return rows
+        sums["clipping"] = reducer.clipping(b)
+    return sums
 
 
-def source_rows(
+def source_sums(
     reducer: Reducer[ValueT],
     *,
     a: ValueT,
@@ -136,7 +136,7 @@ def source_rows(
     inputs: int,
     stated: ValueT | None = None,
 ) -> dict[str, ValueT]:
-    """Give all sources but clipping, which is among the rows of what is beyond the range.
+    """Give all sources but clipping, which is among the sums of what is beyond the range.
 
     `a` is the very same object as `b` where the layer has no weights. `steps` are its variants, as
     `Pieces.steps` has them, of a layer with so many `inputs`. `stated` is what the file states
@@ -152,25 +152,25 @@ def source_rows(
         differences[_FIRST_MINUS_SECOND] = (first, second)
     elif inputs > 2:
         added = zip([*steps, a], [reducer.f, *steps], strict=True)
-        differences |= dict(zip(_inherited_rows(inputs), added, strict=True))
+        differences |= dict(zip(_inherited_sums(inputs), added, strict=True))
     return {name: reducer.dot(*pair) for name, pair in differences.items()}
 
 
 def source_names(inputs: int) -> tuple[str, ...]:
-    """Give the rows that the sources of a layer with so many inputs may have."""
-    return (*PARTS, _FIRST_MINUS_SECOND, *_inherited_rows(inputs))
+    """Give the sums that the sources of a layer with so many inputs may have."""
+    return (*PARTS, _FIRST_MINUS_SECOND, *_inherited_sums(inputs))
 
 
 def share_by_input(share: Mapping[str, float], leaves: Sequence[str]) -> dict[str, float]:
-    """Divide what is inherited among the inputs of a layer, `leaves`; `share` is by row."""
+    """Divide what is inherited among the inputs of a layer, `leaves`; `share` is by sum."""
     if len(leaves) == 1:
         return {leaves[0]: share["inherited"]}
     if len(leaves) == 2:
         both, difference = share["inherited"], share[_FIRST_MINUS_SECOND]
         return {leaves[0]: (both + difference) / 2, leaves[1]: (both - difference) / 2}
-    rows = _inherited_rows(len(leaves))
-    return {leaf: share.get(row, 0.0) for leaf, row in zip(leaves, rows, strict=True)}
+    sums = _inherited_sums(len(leaves))
+    return {leaf: share.get(name, 0.0) for leaf, name in zip(leaves, sums, strict=True)}
 
 
-def _inherited_rows(inputs: int) -> tuple[str, ...]:
+def _inherited_sums(inputs: int) -> tuple[str, ...]:
     return tuple(f"inherited:{number}" for number in range(inputs))

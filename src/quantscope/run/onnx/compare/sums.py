@@ -1,4 +1,4 @@
-"""The rows of sums of one paired activation, as nodes of the comparison's graph."""
+"""Write the sums of one paired activation as nodes of the comparison's graph."""
 
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING
@@ -13,17 +13,17 @@ from quantscope.model.onnx import MOVES_INTEGERS
 from quantscope.model.pairing import TensorPair
 from quantscope.run.compare.layout import CLIP_TOLERANCE, ends_of, layout_of
 from quantscope.run.compare.results import ErrorSources
-from quantscope.run.compare.rows import (
-    clipped_rows,
-    nothing_is_below,
-    source_rows,
-)
 from quantscope.run.compare.sources import (
     SEVERAL_SCALES,
     NoSourcesError,
     Pieces,
     find_pieces,
     region_before,
+)
+from quantscope.run.compare.sums import (
+    clipped_sums,
+    nothing_is_below,
+    source_sums,
 )
 from quantscope.run.onnx.compare.merge import FLOAT, QUANTIZED
 from quantscope.run.onnx.compare.sources import add_pieces
@@ -55,10 +55,10 @@ class ProbeWriter:
         self.never_below = nothing_is_below(self.low, is_relu=is_relu)
 
     def sources(self, found: Pieces[onnx.NodeProto]) -> tuple[dict[str, str], str]:
-        """Add the pieces of the error; gives their rows, but for clipping, and b."""
+        """Add the pieces of the error; give their sums, but for clipping, and b."""
         named = add_pieces(self.canvas, found, self.quantizer.input[0])
         b = self.laid_out(named.weighted)
-        rows = source_rows(
+        sums = source_sums(
             self,
             a=b if named.inherited == named.weighted else self.laid_out(named.inherited),
             b=b,
@@ -66,7 +66,7 @@ class ProbeWriter:
             inputs=len(found.inputs),
             stated=self._stated(),
         )
-        return rows, b
+        return sums, b
 
     def _stated(self) -> str | None:
         """What the file's arithmetic gives, where the integers come from kernels that ship."""
@@ -81,7 +81,7 @@ class ProbeWriter:
         Most batches have none, which their least and largest values tell.
         """
         if self.low.size > 1:
-            return clipped_rows(self, b)
+            return clipped_sums(self, b)
         is_beyond = [self._any("ReduceMax", self.float_max, "Greater", self.high)]
         if not self.never_below:
             is_beyond.append(self._any("ReduceMin", self.float_min, "Less", self.low))
@@ -92,7 +92,7 @@ class ProbeWriter:
         # One by one: what is NaN before the quantizer must not hide what is not.
         condition = reduce(lambda one, other: self.canvas.add("Or", [one, other]), is_beyond)
         return self.canvas.only_if(
-            condition, lambda: clipped_rows(self, b), zeros_like=self.float_max
+            condition, lambda: clipped_sums(self, b), zeros_like=self.float_max
         )
 
     def _any(self, farthest: str, value: str, op_type: str, end: np.ndarray) -> str:
