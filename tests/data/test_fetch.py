@@ -12,10 +12,9 @@ from tiny_cifar import Tiny
 
 import quantscope
 from quantscope.data import describe, fetch
-from quantscope.data.cache import load_full
+from quantscope.data.cache import load_full, locked
 from quantscope.data.cifar10 import Archive
 from quantscope.data.fetch import fetch_edition
-from quantscope.data.lock import locked
 from quantscope.errors import BadDataError, StoppedError
 
 NOWHERE = Archive("http://127.0.0.1:9/cifar.tar.gz", "0" * 32)

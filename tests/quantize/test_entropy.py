@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from onnxruntime.quantization.calibrate import HistogramCollector
 
-from quantscope.quantize.entropy import QuickHistogramCollector
+from quantscope.quantize.calibration import QuickHistogramCollector
 
 OPTIONS = {
     "method": "entropy",

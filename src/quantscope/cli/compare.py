@@ -95,7 +95,7 @@ def command(
             first = versions.first
         if html is not None:
             from quantscope.report.compare import comparison_page
-            from quantscope.run.compare.details import gather_details
+            from quantscope.run.comparison_details import gather_details
 
             details = gather_details(
                 first,

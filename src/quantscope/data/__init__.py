@@ -11,8 +11,7 @@ from quantscope.data.describe import DataInfo, SetInfo, describe
 from quantscope.data.fetch import fetch
 from quantscope.data.npz import load_npz
 from quantscope.data.sample import load_calibration_pool, load_sample
-from quantscope.data.samples import Samples, digest_of
-from quantscope.data.stratified import stratified
+from quantscope.data.samples import Samples, digest_of, stratified
 from quantscope.errors import BadDataError
 from quantscope.files import is_there
 

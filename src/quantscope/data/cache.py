@@ -2,11 +2,12 @@
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from quantscope.data.cifar10 import CIFAR10, CLASS_NAMES, Edition, SplitName
 from quantscope.data.npy_members import BAD_HEADER
 from quantscope.data.samples import Samples
 from quantscope.errors import BadDataError, QuantscopeError
-from quantscope.files import TEMPORARY, check_file, is_folder
+from quantscope.files import TEMPORARY, check_file, check_output, is_folder
 
 FOLDER = "cifar10"
 MAKING = f"{TEMPORARY}{FOLDER}-"
@@ -173,3 +174,31 @@ def _write_npy(path: Path, array: npt.NDArray[np.generic]) -> None:
         stream.write(array.data)
         stream.flush()
         os.fsync(stream.fileno())
+
+
+LOCK = ".lock"
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(stream: IO[bytes]) -> None:
+        msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    def _lock(stream: IO[bytes]) -> None:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock, which the system releases even when the process is killed."""
+    check_output(folder / LOCK)  # opening a pipe would wait
+    with (folder / LOCK).open("ab") as stream:
+        try:
+            _lock(stream)
+        except (BlockingIOError, PermissionError):
+            raise BadDataError(
+                f"Another quantscope is fetching into {folder}; wait for it to finish"
+            ) from None
+        yield

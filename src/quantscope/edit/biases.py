@@ -11,9 +11,8 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.edit.floats import FloatValues
-from quantscope.edit.integers import with_edits
 from quantscope.edit.plan import Plan
+from quantscope.edit.values import FloatValues, with_edits
 from quantscope.edit.wiring import BiasSite, Wiring
 from quantscope.errors import BadConfigError
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from quantscope.edit.edits import SetChannel, SetInteger
-from quantscope.edit.integers import IntegerEdit
+from quantscope.edit.values import IntegerEdit
 from quantscope.edit.wiring import QdqGraph, Wiring
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import Network, QuantTensor

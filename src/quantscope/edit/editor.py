@@ -9,10 +9,10 @@ import onnx
 from quantscope.edit.applied import Applied, Preview, state_edits
 from quantscope.edit.changes import NOTHING_CHANGED, changes_of, clip_notes, warnings_of
 from quantscope.edit.edits import Edit
-from quantscope.edit.floats import FloatValues
 from quantscope.edit.outcome import Outcome, resolve
 from quantscope.edit.plan import Plan, make_plan
 from quantscope.edit.subject import Clips, open_subject
+from quantscope.edit.values import FloatValues
 from quantscope.edit.wiring import Wiring, wire
 from quantscope.errors import BadModelError
 from quantscope.model import Model, ModelSource, Network, Pairing, find_original, open_model

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from quantscope.arithmetic.params import QuantParams
 from quantscope.edit.biases import BiasOutcome, bias_outcomes
-from quantscope.edit.floats import FloatValues
-from quantscope.edit.integers import round_anew, with_edits
 from quantscope.edit.plan import Plan
+from quantscope.edit.values import FloatValues, round_anew, with_edits
 from quantscope.edit.wiring import Wiring
 from quantscope.model import Network, QuantTensor
 from quantscope.model.channels import edited_channel_axis

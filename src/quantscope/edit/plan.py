@@ -26,9 +26,15 @@ from quantscope.edit.edits import (
     SetScale,
     SetZeroPoint,
 )
-from quantscope.edit.integers import IntegerEdit
-from quantscope.edit.settings import with_range, with_scale, with_zero_point
-from quantscope.edit.targets import ROLES, find_target, find_tensor
+from quantscope.edit.settings import (
+    ROLES,
+    find_target,
+    find_tensor,
+    with_range,
+    with_scale,
+    with_zero_point,
+)
+from quantscope.edit.values import IntegerEdit
 from quantscope.edit.wiring import Wiring
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import Network, QuantTensor

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from quantscope.edit import Editor
     from quantscope.run.capture.captured import Seen, Wanted
     from quantscope.run.compare.pair import Detail, PairRun
-    from quantscope.run.histograms.values import ValueReader
+    from quantscope.run.histograms.question import ValueReader
     from quantscope.run.kernels import KernelMap
     from quantscope.run.whatif.runner import EditedRunner
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from quantscope.data.lock import LOCK, locked
+from quantscope.data.cache import LOCK, locked
 from quantscope.errors import BadDataError, QuantscopeError
 from quantscope.files import (
     check_output,
@@ -24,7 +24,7 @@ from quantscope.files import (
     remove_leftovers,
     write_whole,
 )
-from quantscope.study.typed import fits
+from quantscope.study.config import fits
 
 Row = dict[str, Any]
 _MOST_BYTES = 16 * 2**20

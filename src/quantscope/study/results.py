@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from quantscope.files import write_whole
+from quantscope.study.config import fits
 from quantscope.study.folder import Row
-from quantscope.study.typed import fits
 
 EXECUTIONS = ("reference", "runtime")
 PROVENANCE = ("float_model", "data", "threads", "cpu", "platform", "versions")

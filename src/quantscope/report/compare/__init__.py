@@ -3,7 +3,7 @@
 How it is put together
 - `text.py` is one comparison as lines and tables, `side_by_side_text.py` two versions; a width in,
   lines out.
-- `page.py` makes the page from a `ComparisonDetails`, which `run/compare/details.py` gathers. It
+- `page.py` makes the page from a `ComparisonDetails`, which `run/comparison_details.py` gathers. It
   loads `html.py` only then, because figures are slow to load.
 - `html.py` is the page in order: headline numbers, what stands out, figures, tables, provenance.
   `pictures.py` are its figures, `tables.py` its tables, `page_style.py` its looks beyond what all

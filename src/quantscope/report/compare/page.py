@@ -1,6 +1,6 @@
 """Make the page of all that was found out about a comparison."""
 
-from quantscope.run.compare.details import ComparisonDetails
+from quantscope.run.comparison_details import ComparisonDetails
 
 
 def comparison_page(details: ComparisonDetails) -> str:

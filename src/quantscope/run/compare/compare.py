@@ -26,8 +26,7 @@ from quantscope.run.compare.pair import Detail, PairRun
 from quantscope.run.compare.results import Comparison, Uncompared
 from quantscope.run.compare.scores import ScoreKeeper
 from quantscope.run.compare.statistics import Accumulator
-from quantscope.run.in_order import cores, run_side_by_side
-from quantscope.run.intake import check_batch, check_samples
+from quantscope.run.intake import check_batch, check_samples, cores, run_side_by_side
 from quantscope.run.runnable import open_runnable
 
 # The largest activation of a batch stays near the cores: measured, not a limit of anything.

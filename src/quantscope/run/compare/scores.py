@@ -10,7 +10,7 @@ from quantscope.model import Execution
 from quantscope.plain_text import many
 from quantscope.run.compare.results import OutputAgreement
 from quantscope.run.evaluate import check_labels
-from quantscope.run.in_order import BYTES_AT_ONCE
+from quantscope.run.intake import BYTES_AT_ONCE
 
 Array = NDArray[Any]
 

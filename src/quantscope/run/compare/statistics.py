@@ -20,7 +20,7 @@ from quantscope.run.compare.results import (
     TensorComparison,
 )
 from quantscope.run.compare.sums import HIGHEST, LOWEST, OF_VALUES, PARTS, share_by_input
-from quantscope.run.in_order import BYTES_AT_ONCE
+from quantscope.run.intake import BYTES_AT_ONCE
 
 Array = NDArray[Any]
 

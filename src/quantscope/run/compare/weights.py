@@ -11,7 +11,6 @@ from quantscope.model import Network, QuantTensor
 from quantscope.model.channels import compared_channel_axis, reads_transposed
 from quantscope.model.network import Layer, Operand
 from quantscope.model.pairing import Constants, Pairing, TensorPair
-from quantscope.run.compare.layout import CLIP_TOLERANCE
 from quantscope.run.compare.results import (
     ChannelComparison,
     Spread,
@@ -19,6 +18,7 @@ from quantscope.run.compare.results import (
     Uncompared,
 )
 from quantscope.run.compare.statistics import ideal_rmse_steps, worst_channels
+from quantscope.run.compare.sums import CLIP_TOLERANCE
 
 Values = NDArray[np.float64]
 

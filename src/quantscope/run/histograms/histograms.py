@@ -11,8 +11,7 @@ from quantscope.model import Execution, ModelSource, find_original, open_model
 from quantscope.progress import Progress, silent
 from quantscope.run.histograms.question import BINS, Question, Tallies, weight_histogram
 from quantscope.run.histograms.results import Histograms
-from quantscope.run.in_order import cores, run_side_by_side
-from quantscope.run.intake import Batch, check_samples
+from quantscope.run.intake import Batch, check_samples, cores, run_side_by_side
 from quantscope.run.runnable import Array, Runnable, open_runnable
 
 __all__ = ["histograms", "weight_histogram"]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,11 @@ from quantscope.model.pairing import Pairing, TensorPair, constants_of, pair
 from quantscope.run.compare.results import Uncompared
 from quantscope.run.histograms.results import Histogram, Histograms, SeriesName
 from quantscope.run.histograms.series import Counting, Tally, choose_counting
+from quantscope.run.intake import Feeds
 from quantscope.run.runnable import Runnable
 
 Array = NDArray[Any]
+
 Tallies = dict[SeriesName, Tally]
 
 BINS = 512
@@ -150,3 +152,20 @@ def _counterpart(
     if found is not None:
         return floats.readable(found)
     return None, next((u.reason for u in pairing.unpaired if u.name == tensor.name), None)
+
+
+class ValueReader(Protocol):
+    """Reads the integers of quantized activations without changing what runs.
+
+    `seen` are the names of those that can be read. `unseen` has a reason for each of the others; it
+    is complete when all batches are read, since only then it is known that looking changed nothing.
+    """
+
+    @property
+    def seen(self) -> Sequence[str]: ...
+
+    @property
+    def unseen(self) -> Mapping[str, str]: ...
+
+    def read(self, feeds: Feeds) -> Mapping[str, Array]:
+        """Give the integers of one batch, by the tensors' names."""

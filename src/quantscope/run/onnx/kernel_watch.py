@@ -9,10 +9,8 @@ from quantscope.edit import Editor
 from quantscope.model import Network, read_onnx
 from quantscope.model.onnx import OnnxModel
 from quantscope.run.kernels import LayerKernel
-from quantscope.run.onnx.kernels import map_kernels
-from quantscope.run.onnx.layer_names import name_by_layer
-from quantscope.run.onnx.suffix.graph import ValueGraph
-from quantscope.run.onnx.suffix.opening import executed_graph
+from quantscope.run.onnx.kernels import map_kernels, name_by_layer
+from quantscope.run.onnx.suffix.graph import ValueGraph, executed_graph
 from quantscope.run.whatif.runner import KernelChange
 
 

@@ -16,10 +16,22 @@ import onnxruntime as ort
 from onnx import numpy_helper
 
 from quantscope.errors import BadModelError
+from quantscope.model import Network
 from quantscope.model.onnx import QDQ_OPS, QOPERATOR_OPS, OnnxModel
 from quantscope.run.kernels import INT8_OPTION, MOVING_OPS, KernelMap, LayerKernel
-from quantscope.run.onnx.layer_names import name_by_layer
 from quantscope.run.onnx.sessions import reason_of, session_options
+
+
+def name_by_layer(proto: onnx.ModelProto, network: Network) -> onnx.ModelProto:
+    """Copy a model so that nodes carry their layers' names; others get a name of their own."""
+    named = onnx.ModelProto()
+    named.CopyFrom(proto)
+    layers = {operand.name: layer.name for layer in network.layers for operand in layer.outputs}
+    for number, node in enumerate(named.graph.node):
+        known = (layers[name] for name in node.output if name in layers)
+        node.name = next(known, f"{node.op_type}:{number}")
+    return named
+
 
 TensorTypes = Mapping[str, tuple[int, tuple[int, ...]]]
 """The element type by name, and the shape where the tensor is a constant."""

@@ -10,8 +10,7 @@ from quantscope.arithmetic import quantize
 from quantscope.model import QuantTensor
 from quantscope.model.onnx import OnnxModel
 from quantscope.run.intake import Feeds
-from quantscope.run.onnx.kernels import map_kernels
-from quantscope.run.onnx.layer_names import name_by_layer
+from quantscope.run.onnx.kernels import map_kernels, name_by_layer
 from quantscope.run.onnx.seeing import add_outputs, changed_by_looking, output_of
 from quantscope.run.onnx.sessions import open_session, run_session, session_of
 from quantscope.run.onnx.values import only_up_to

@@ -20,11 +20,10 @@ from quantscope.progress import Progress
 from quantscope.run.capture.captured import Seen, Wanted
 from quantscope.run.compare.pair import Detail
 from quantscope.run.cpu import cpu_name
-from quantscope.run.histograms.values import ValueReader
+from quantscope.run.histograms.question import ValueReader
 from quantscope.run.intake import Feeds, Intake
 from quantscope.run.kernels import INT8_OPTION, KernelMap
-from quantscope.run.onnx.kernels import map_kernels, map_model
-from quantscope.run.onnx.layer_names import name_by_layer
+from quantscope.run.onnx.kernels import map_kernels, map_model, name_by_layer
 from quantscope.run.onnx.readers import ReferenceReader, RuntimeReader
 from quantscope.run.onnx.seeing import Looker
 from quantscope.run.onnx.sessions import open_session, run_session, session_of

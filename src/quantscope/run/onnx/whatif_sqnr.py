@@ -25,9 +25,15 @@ from quantscope.run.compare.statistics import Accumulator
 from quantscope.run.evaluate import Evaluation
 from quantscope.run.onnx.compare.graph import ComparisonGraph, GraphProbe, build_graph
 from quantscope.run.onnx.compare.merge import FLOAT
-from quantscope.run.onnx.suffix.graph import Digest, ValueGraph, chain_of, frontier, value_graph
+from quantscope.run.onnx.suffix.graph import (
+    Digest,
+    ValueGraph,
+    chain_of,
+    executed_graph,
+    frontier,
+    value_graph,
+)
 from quantscope.run.onnx.suffix.kept import FLOAT_BYTES_AN_IMAGE
-from quantscope.run.onnx.suffix.opening import executed_graph
 from quantscope.run.onnx.suffix.part import Array, PartBatch, PartRunner
 from quantscope.run.onnx.visible import Visible, carry_over, find_visible
 from quantscope.run.onnx.whatif_off import add_switched_off

@@ -14,12 +14,11 @@ from quantscope.run.compare.compare import pair_networks, small_batch
 from quantscope.run.compare.pair import Constants, Detail, PairBatch, ProbeSums
 from quantscope.run.compare.results import Comparison, TensorComparison
 from quantscope.run.intake import Batch, Intake
-from quantscope.run.torch.freed_memory import keep_freed_memory
 from quantscope.run.torch.pairs import PairedPrograms
 from quantscope.run.torch.probes import TorchProbe
 from quantscope.run.torch.quantizers import ProgramQuantizer
 from quantscope.run.torch.runnable import ProgramRunnable
-from quantscope.run.torch.threads import one_thread_each
+from quantscope.run.torch.threads import keep_freed_memory, one_thread_each
 from quantscope.run.torch.weights import check_weights_fit, compare_weights
 
 _EXTREMES = ("min", "max")

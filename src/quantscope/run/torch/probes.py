@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from quantscope.model import QuantTensor
 from quantscope.model.pairing import TensorPair
-from quantscope.run.compare.layout import CLIP_TOLERANCE
 from quantscope.run.compare.pair import Detail, Probe
 from quantscope.run.compare.sources import Pieces
 from quantscope.run.compare.sums import (
+    CLIP_TOLERANCE,
     clipped_sums,
     energy_sums,
     nothing_is_below,

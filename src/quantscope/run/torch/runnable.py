@@ -34,9 +34,16 @@ from quantscope.progress import Progress
 from quantscope.run.capture.captured import Seen, Wanted
 from quantscope.run.compare.pair import Detail
 from quantscope.run.cpu import cpu_name
-from quantscope.run.histograms.values import ValueReader
-from quantscope.run.in_order import cores, run_side_by_side
-from quantscope.run.intake import Feeds, Intake, fill_up, rows_of, take_rows
+from quantscope.run.histograms.question import ValueReader
+from quantscope.run.intake import (
+    Feeds,
+    Intake,
+    cores,
+    fill_up,
+    rows_of,
+    run_side_by_side,
+    take_rows,
+)
 from quantscope.run.runnable import Runnable, Scores
 from quantscope.run.torch.export import exported_resnet8
 from quantscope.run.torch.nodes import Values, as_array

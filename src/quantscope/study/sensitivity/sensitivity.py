@@ -11,7 +11,7 @@ import numpy as np
 
 from quantscope.data import Samples
 from quantscope.edit import Applied, Edit, Editor, Off, On
-from quantscope.edit.targets import parts_of
+from quantscope.edit.settings import parts_of
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import (
     Execution,
@@ -24,10 +24,8 @@ from quantscope.model.onnx import OnnxModel
 from quantscope.progress import Progress, silent
 from quantscope.run.compare.reading import from_another
 from quantscope.run.evaluate import evaluate
-from quantscope.run.in_order import cores
-from quantscope.run.intake import check_batch, check_samples
-from quantscope.run.onnx.suffix.graph import ValueGraph, value_graph
-from quantscope.run.onnx.suffix.opening import executed_graph
+from quantscope.run.intake import check_batch, check_samples, cores
+from quantscope.run.onnx.suffix.graph import ValueGraph, executed_graph, value_graph
 from quantscope.run.runnable import Runnable, Scores, open_runnable
 from quantscope.study.sensitivity.results import (
     INPUT_TYPE,

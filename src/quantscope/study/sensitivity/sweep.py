@@ -13,11 +13,9 @@ from quantscope.data import Samples
 from quantscope.errors import BadModelError
 from quantscope.model import Network
 from quantscope.progress import Progress
-from quantscope.run.in_order import cores, run_side_by_side
-from quantscope.run.intake import Batch, Intake
+from quantscope.run.intake import Batch, Intake, cores, run_side_by_side
 from quantscope.run.onnx.sessions import reason_of, session_of
-from quantscope.run.onnx.suffix.graph import ValueGraph
-from quantscope.run.onnx.suffix.opening import intake_of
+from quantscope.run.onnx.suffix.graph import ValueGraph, intake_of
 from quantscope.run.runnable import Scores
 from quantscope.study.sensitivity.graph import INPUT, SharedGraph
 

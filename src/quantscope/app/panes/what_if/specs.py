@@ -23,8 +23,7 @@ from quantscope.edit import (
     Preview,
     SetScale,
 )
-from quantscope.edit.settings import stays_symmetric
-from quantscope.edit.targets import parts_of
+from quantscope.edit.settings import parts_of, stays_symmetric
 from quantscope.errors import QuantscopeError
 from quantscope.model import Layer, QuantTensor
 from quantscope.run.histograms.results import Histogram

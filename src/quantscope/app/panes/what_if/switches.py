@@ -10,7 +10,7 @@ from quantscope.app.panes.what_if.specs import Situation
 from quantscope.app.selection import select_layer, select_tensor
 from quantscope.app.session import Session
 from quantscope.edit import Applied, Edit, SetScale, describe
-from quantscope.edit.targets import ROLES, parts_of
+from quantscope.edit.settings import ROLES, parts_of
 from quantscope.model import QuantTensor
 
 

@@ -11,7 +11,6 @@ from quantscope.arithmetic import QuantParams
 from quantscope.model import QuantTensor
 from quantscope.model.onnx import MOVES_INTEGERS
 from quantscope.model.pairing import TensorPair
-from quantscope.run.compare.layout import CLIP_TOLERANCE, ends_of, layout_of
 from quantscope.run.compare.results import ErrorSources
 from quantscope.run.compare.sources import (
     SEVERAL_SCALES,
@@ -21,7 +20,10 @@ from quantscope.run.compare.sources import (
     region_before,
 )
 from quantscope.run.compare.sums import (
+    CLIP_TOLERANCE,
     clipped_sums,
+    ends_of,
+    layout_of,
     nothing_is_below,
     source_sums,
 )

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from quantscope.data import Samples
 from quantscope.errors import BadModelError
-from quantscope.run.in_order import cores, run_side_by_side
-from quantscope.run.intake import Intake, check_batch, check_samples
+from quantscope.run.intake import Intake, check_batch, check_samples, cores, run_side_by_side
 from quantscope.run.onnx.sessions import run_session, session_of
 from quantscope.run.onnx.suffix.graph import ValueGraph, submodel
 from quantscope.run.onnx.suffix.kept import KeptValues, Size

@@ -20,9 +20,15 @@ from quantscope.data import Samples
 from quantscope.model import Execution
 from quantscope.progress import Progress, silent
 from quantscope.run.evaluate import one_row_each
-from quantscope.run.onnx.suffix.graph import Digest, ValueGraph, frontier, value_graph
+from quantscope.run.onnx.suffix.graph import (
+    Digest,
+    ValueGraph,
+    executed_graph,
+    frontier,
+    intake_of,
+    value_graph,
+)
 from quantscope.run.onnx.suffix.kept import Known
-from quantscope.run.onnx.suffix.opening import executed_graph, intake_of
 from quantscope.run.onnx.suffix.part import PartRunner
 from quantscope.run.runnable import Scores
 
