@@ -15,7 +15,7 @@ def setup():
     from quantscope.app.opened import open_pair
     from quantscope.app.panes import header, layer
     from quantscope.app.rows import LAYER_COLUMNS, layer_rows
-    from quantscope.app.selection import Selection, first_selection
+    from quantscope.app.place import Selection, first_selection
     from quantscope.app.session import session_for
     from quantscope.app.widgets import Graph, Table
     from quantscope.app.widgets.graph import drawing_of

@@ -11,8 +11,7 @@ import pytest
 from in_process import run
 
 from quantscope.app.page import Page, Setters
-from quantscope.app.place import begin_at
-from quantscope.app.selection import Selection
+from quantscope.app.place import Selection, begin_at
 from quantscope.edit import Applied, Edit, Editor, Off, SetRange, SetScale
 from quantscope.model import OnnxFile, bundled_models
 from quantscope.model.onnx import load_onnx

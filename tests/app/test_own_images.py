@@ -12,8 +12,8 @@ from playwright.sync_api import Page, expect
 
 from quantscope.app.lab import lab_of
 from quantscope.app.panes.header import numbers, percent
+from quantscope.app.pictures import thumbnail
 from quantscope.app.place import Given
-from quantscope.app.thumbnail import thumbnail
 from quantscope.data import load_npz
 from quantscope.errors import QuantscopeError
 from quantscope.quantize import PtqConfig, quantize_onnx

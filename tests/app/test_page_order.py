@@ -8,8 +8,7 @@ import pytest
 
 from quantscope.app.page import Page, Setters
 from quantscope.app.panes import trace
-from quantscope.app.place import Given, begin_at
-from quantscope.app.selection import Selection
+from quantscope.app.place import Given, Selection, begin_at
 from quantscope.app.session import Session
 from quantscope.edit import SetScale
 from quantscope.errors import QuantscopeError

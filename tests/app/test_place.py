@@ -8,8 +8,15 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from quantscope.app.opened import open_pair
-from quantscope.app.place import Given, Place, begin_at
-from quantscope.app.selection import Selection, first_selection, select_layer, select_tensor
+from quantscope.app.place import (
+    Given,
+    Place,
+    Selection,
+    begin_at,
+    first_selection,
+    select_layer,
+    select_tensor,
+)
 from quantscope.model import Network, bundled_models
 
 

@@ -14,9 +14,9 @@ from quantscope.app.edits import edits_of, keep_edits
 from quantscope.app.memo import Memo
 from quantscope.app.metrics import metrics, node_keys
 from quantscope.app.opened import Opened, open_pair
-from quantscope.app.panes.reading import sentence
+from quantscope.app.panes.parts import sentence
 from quantscope.app.pictures import picture_of
-from quantscope.app.selection import Selection, first_selection, fitting
+from quantscope.app.place import Selection, first_selection, fitting
 from quantscope.app.session import Session, session_for
 from quantscope.edit import Off
 from quantscope.errors import BadModelError, StoppedError

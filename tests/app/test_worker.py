@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator
 from threading import Event
 
-from quantscope.app.widgets.job import Job
+from quantscope.app.widgets.frame import Job
 from quantscope.app.worker import Worker
 from quantscope.progress import Progress
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Thread, Timer
 from typing import TYPE_CHECKING
 
-from quantscope.app.heap import use_one_heap
+from quantscope.app.memo import use_one_heap
 from quantscope.app.opened import DEFAULT_MODEL
 from quantscope.app.place import Given
 from quantscope.app.session import Session

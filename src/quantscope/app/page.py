@@ -14,9 +14,8 @@ from typing import Any
 import marimo as mo
 import traitlets
 
-from quantscope.app.edited import EditedFile
-from quantscope.app.edits import Edits, keep_edits
-from quantscope.app.heap import give_back_soon
+from quantscope.app.edits import EditedFile, Edits, keep_edits
+from quantscope.app.memo import give_back_soon
 from quantscope.app.metrics import metrics
 from quantscope.app.opened import openable_models
 from quantscope.app.painter import Painter, Wanted
@@ -26,9 +25,8 @@ from quantscope.app.panes.ptq_lab import PtqLab
 from quantscope.app.panes.trace import Tracer
 from quantscope.app.panes.what_if.bench import TAB as WHAT_IF
 from quantscope.app.panes.what_if.bench import Bench
-from quantscope.app.place import TABS, Beginning, Given, Place
+from quantscope.app.place import TABS, Beginning, Given, Place, Selection, fitting
 from quantscope.app.rows import LAYER_COLUMNS, TENSOR_COLUMNS, layer_rows, tensor_rows
-from quantscope.app.selection import Selection, fitting
 from quantscope.app.session import Session
 from quantscope.app.widgets import Chrome, EditStrip, Gallery, Graph, Job, Opener, Table, Tabs
 from quantscope.app.widgets.graph import drawing_of

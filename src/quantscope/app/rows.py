@@ -5,7 +5,7 @@ from typing import Any
 
 from quantscope.app.metrics import node_keys, output_of
 from quantscope.app.panes.parts import share_text
-from quantscope.app.selection import Selection, select_layer, select_tensor
+from quantscope.app.place import Selection, select_layer, select_tensor
 from quantscope.app.session import Session
 from quantscope.model import QuantTensor
 from quantscope.model.network import Dim

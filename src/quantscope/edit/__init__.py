@@ -10,7 +10,6 @@ A new edit is a dataclass in `edits.py`, a name in `edits_json.py`, and a case i
 """
 
 from quantscope.edit.applied import Applied, Change, EditWarning, Preview
-from quantscope.edit.describe import describe
 from quantscope.edit.editor import Editor, apply
 from quantscope.edit.edits import (
     Edit,
@@ -26,7 +25,7 @@ from quantscope.edit.edits import (
     SetZeroPoint,
 )
 from quantscope.edit.edits_json import edit_from_dict, edit_to_dict
-from quantscope.edit.parse import parse_off, parse_on, parse_range, parse_set
+from quantscope.edit.parse import describe, parse_off, parse_on, parse_range, parse_set
 from quantscope.edit.recipe import Recipe, guided_recipes, replay
 from quantscope.model import lift_to_qdq
 

@@ -17,7 +17,7 @@ from quantscope.edit.subject import Written
 from quantscope.files import check_outputs, write_whole
 from quantscope.model import QuantParams
 from quantscope.model.network import Role
-from quantscope.model.provenance import PROVENANCE_KEY, recorded_facts
+from quantscope.model.originals import PROVENANCE_KEY, recorded_facts
 
 ChangeKind = Literal["edit", "shared", "bias follows"]
 

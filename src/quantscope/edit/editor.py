@@ -16,7 +16,7 @@ from quantscope.edit.values import FloatValues
 from quantscope.edit.wiring import Wiring, wire
 from quantscope.errors import BadModelError
 from quantscope.model import Model, ModelSource, Network, Pairing, find_original, open_model
-from quantscope.model.provenance import PROVENANCE_KEY
+from quantscope.model.originals import PROVENANCE_KEY
 
 LIFTED = "The file is QOperator; it was stated as QDQ first, and edits are made there"
 

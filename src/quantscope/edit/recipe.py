@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from quantscope.edit.applied import Applied
-from quantscope.edit.describe import describe
 from quantscope.edit.editor import Editor
 from quantscope.edit.edits import Edit
 from quantscope.edit.edits_json import edit_from_dict, edit_to_dict
+from quantscope.edit.parse import describe
 from quantscope.errors import BadConfigError, QuantscopeError
 from quantscope.files import parse_json, read_bytes, write_whole
 

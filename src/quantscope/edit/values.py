@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from quantscope.arithmetic.affine import quantize
 from quantscope.arithmetic.params import QuantParams, bits_of, storage_dtype
-from quantscope.edit.describe import describe
 from quantscope.edit.edits import FlipBit, SetChannel, SetInteger
+from quantscope.edit.parse import describe
 from quantscope.edit.wiring import QdqGraph
 from quantscope.model import Pairing, QuantTensor
 

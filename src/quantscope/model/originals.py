@@ -1,12 +1,32 @@
 """This module finds the float model that a quantized one was made from, without being told."""
 
 import hashlib
+from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 from quantscope.errors import BadConfigError
+from quantscope.files import parse_json
 from quantscope.model.bundled import bundled_models, float_model_of
 from quantscope.model.opened import Framework, Model, ModelSource, open_model
-from quantscope.model.provenance import recorded_facts
+
+PROVENANCE_KEY = "quantscope.provenance"
+"""The key in an ONNX file's metadata and among a .pt2 file's extra files; its value is JSON."""
+
+_MOST_CHARACTERS = 2_000_000
+
+
+def recorded_facts(metadata: Mapping[str, str]) -> dict[str, Any] | None:
+    """Give what a file's metadata says; None if nothing, or nothing that is a JSON object."""
+    text = metadata.get(PROVENANCE_KEY, "")
+    if len(text) > _MOST_CHARACTERS:
+        return None
+    try:
+        found = parse_json(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
 
 _BUNDLED_FLOATS: dict[Framework, str] = {"onnx": "resnet8", "torch": "resnet8-torch"}
 

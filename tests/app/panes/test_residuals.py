@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from quantscope.app.opened import open_pair
 from quantscope.app.panes.parts import share_text
 from quantscope.app.panes.residuals import show, wanted
-from quantscope.app.selection import first_selection
+from quantscope.app.place import first_selection
 from quantscope.app.session import Session
 from quantscope.data import load_sample
 from quantscope.model import bundled_models, read_network

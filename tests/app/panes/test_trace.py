@@ -11,7 +11,7 @@ from quantscope.app.opened import open_pair
 from quantscope.app.panes.image_maps import why_no_maps
 from quantscope.app.panes.residuals import show as show_residuals
 from quantscope.app.panes.trace import trace_html, why_not
-from quantscope.app.selection import first_selection, select_layer
+from quantscope.app.place import first_selection, select_layer
 from quantscope.app.session import Session
 from quantscope.data import load_sample
 from quantscope.errors import QuantscopeError

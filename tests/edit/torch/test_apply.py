@@ -32,7 +32,7 @@ from quantscope.edit import (
 )
 from quantscope.errors import BadConfigError, BadModelError, QuantscopeError
 from quantscope.model import bundled_models, read_network
-from quantscope.model.provenance import PROVENANCE_KEY
+from quantscope.model.originals import PROVENANCE_KEY
 from quantscope.run import evaluate
 from quantscope.run.torch.whatif import open_edited
 from quantscope.zoo import read_safetensors

@@ -25,14 +25,14 @@ from torch_nets import NAMES, FloatNet, QuantizedNet, save
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError, BadModelError, StoppedError
 from quantscope.model import Model, bundled_models, need_original, open_model
-from quantscope.model.provenance import PROVENANCE_KEY
+from quantscope.model.originals import PROVENANCE_KEY
 from quantscope.quantize import PtqConfig
 from quantscope.quantize.pt2e import quantize_torch
 from quantscope.run import evaluate
 from quantscope.run.compare.compare import compare
 from quantscope.run.compare.reading import reading
 from quantscope.run.compare.results import Comparison
-from quantscope.run.torch.export import save_resnet8
+from quantscope.run.torch.nodes import save_resnet8
 from quantscope.zoo import Weights, write_safetensors
 
 Array = np.ndarray[Any, Any]

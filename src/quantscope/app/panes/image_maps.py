@@ -4,10 +4,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from quantscope.app.accuracies import Accuracies
-from quantscope.app.edited import EditedFile
+from quantscope.app.edits import EditedFile
 from quantscope.app.painter import Wanted
 from quantscope.app.pictures import WHOLE
-from quantscope.app.selection import Selection
+from quantscope.app.place import Selection
 from quantscope.app.session import Session
 from quantscope.report.figures import ThemeName, feature_maps
 from quantscope.run import capture

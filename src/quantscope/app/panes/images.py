@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.app.accuracies import Accuracies
-from quantscope.app.edited import EditedFile
+from quantscope.app.edits import EditedFile
 from quantscope.app.panes.image_maps import why_no_maps
 from quantscope.app.panes.parts import line, safe, said_of
-from quantscope.app.thumbnail import thumbnail
-from quantscope.app.widgets.live import Live
-from quantscope.app.widgets.thumbnails import Thumbnails
+from quantscope.app.pictures import thumbnail
+from quantscope.app.widgets.frame import Live
+from quantscope.app.widgets.lists import Thumbnails
 from quantscope.app.words import word
 from quantscope.app.worker import mistake
 from quantscope.errors import QuantscopeError

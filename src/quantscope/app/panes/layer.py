@@ -5,18 +5,21 @@ from dataclasses import replace
 
 import marimo as mo
 
-from quantscope.app.edited import EditedFile
+from quantscope.app.edits import EditedFile
+from quantscope.app.painter import Wanted
 from quantscope.app.panes.parts import (
     line,
     safe,
     said_of,
     select_button,
+    sentence,
     share_text,
     stacked_bar,
+    standing_out,
     table,
 )
-from quantscope.app.panes.reading import sentence, standing_out
-from quantscope.app.selection import Selection
+from quantscope.app.pictures import WHOLE
+from quantscope.app.place import Selection
 from quantscope.app.session import Session
 from quantscope.app.words import word
 from quantscope.edit import Change
@@ -33,7 +36,16 @@ from quantscope.report import (
     spread_text,
     type_text,
 )
-from quantscope.report.figures import DARK, LIGHT, SOURCE_NAMES, ThemeName
+from quantscope.report.figures import (
+    DARK,
+    LIGHT,
+    SOURCE_NAMES,
+    ThemeName,
+    activation_histogram,
+    channel_error,
+    weight_histograms,
+    weights_heatmap,
+)
 from quantscope.run.compare.results import TensorComparison
 from quantscope.run.kernels import MOVING_OPS
 
@@ -136,7 +148,7 @@ def _parameters(
             rows.append([_green(cell) for cell in _changed(tensor, changed[tensor.name])])
     channels = "".join(
         f"<details><summary>{safe(tensor.name)}: {tensor.params.scale.size:,} channels</summary>"
-        f"{_channels(tensor)}</details>"
+        f"{_channel_rows(tensor)}</details>"
         for role, tensor in tensors
         if not tensor.params.is_per_tensor and role != "reads"
     )
@@ -193,7 +205,7 @@ def _compared(row: TensorComparison | None) -> Iterator[str]:
     yield "exact" if row.exact else ("–" if row.sqnr_db is None else f"{row.sqnr_db:.1f} dB")
 
 
-def _channels(tensor: QuantTensor) -> str:
+def _channel_rows(tensor: QuantTensor) -> str:
     found = channel_table(tensor)
     head = [column.heading for column in found.columns]
     return table(head, found.rows, right=range(len(head)))
@@ -271,3 +283,75 @@ def _shares(row: TensorComparison, theme: ThemeName) -> Iterator[tuple[str, str,
         if share is not None:
             explained = word(key, name) if key != "kernel" else word("gap", name)
             yield explained, colours[key], share
+
+
+def wanted(session: Session, selection: Selection, *, theme: ThemeName) -> list[Wanted]:
+    return list(_wanted(session, selection, theme))
+
+
+def _wanted(session: Session, selection: Selection, theme: ThemeName) -> Iterator[Wanted]:
+    network = session.opened.network
+    layer = next((x for x in network.layers if x.name == selection.layer), None)
+    tensors = layer_tensors(layer) if layer else network.tensors
+    chosen = next((t for t in tensors if t.name == selection.tensor), None)
+    shown = chosen if chosen is None or chosen.role == "activation" else _output(session, chosen)
+    if shown is not None:
+        yield from _activation(session, shown, theme)
+    yield from _channels(session, chosen, theme)
+    if layer is not None and layer.weight is not None and layer.weight.has_data:
+        yield from _weights(session, layer.weight, theme)
+
+
+def _output(session: Session, constant: QuantTensor) -> QuantTensor | None:
+    """Find what a weight makes, to stand beside it."""
+    layers = {layer.name: layer for layer in session.opened.network.layers}
+    reader = layers.get(constant.consumers[0]) if constant.consumers else None
+    return next((o.quant for o in reader.outputs if o.quant), None) if reader else None
+
+
+def _activation(session: Session, tensor: QuantTensor, theme: ThemeName) -> Iterator[Wanted]:
+    histogram = session.histogram(tensor)
+    if histogram is not None:
+        yield Wanted(
+            ("activation", tensor.name, histogram["quantized"].values, theme),
+            f"Values of {tensor.name}",
+            lambda: activation_histogram(histogram, log=True, theme=theme),
+            height=3.1,
+        )
+
+
+def _channels(session: Session, tensor: QuantTensor | None, theme: ThemeName) -> Iterator[Wanted]:
+    row = session.compared(tensor.name) if tensor else None
+    comparison = session.comparison
+    if tensor is not None and row is not None and comparison and len(row.channels) > 1:
+        yield Wanted(
+            ("channels", tensor.name, comparison.images, theme),
+            f"Error by channel of {tensor.name}",
+            lambda: channel_error(row, params=tensor.params, theme=theme),
+            height=3.1,
+        )
+
+
+def _weights(session: Session, weight: QuantTensor, theme: ThemeName) -> Iterator[Wanted]:
+    opened = session.opened
+    yield Wanted(
+        ("weights", weight.name, theme),
+        f"{weight.name}: {'its integers' if opened.no_float else 'float, int8 and uint8'}",
+        lambda: weight_histograms(session.weight_histogram(weight), theme=theme),
+        width=8.4,
+        height=2.6,
+    )
+    yield Wanted(
+        ("heatmap", weight.name, theme),
+        f"{weight.name}: every value",
+        lambda: weights_heatmap(opened.network, weight.name, opened.pairing, theme=theme),
+        width=WHOLE,
+        height=_heatmap_height(weight),
+    )
+
+
+def _heatmap_height(weight: QuantTensor) -> float:
+    """Give inches: few input channels make a flat map, which leaves a high card empty."""
+    sizes = [size for size in (weight.shape or ())[:2] if isinstance(size, int)]
+    ratio = sizes[1] / sizes[0] if len(sizes) == 2 and sizes[0] else 1.0
+    return min(3.6, 1.2 + 5.5 * ratio)

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import marimo as mo
 
-from quantscope.app.edited import EditedFile
+from quantscope.app.edits import EditedFile
 from quantscope.app.painter import Wanted
 from quantscope.app.panes.parts import said_of
 from quantscope.app.pictures import WHOLE
-from quantscope.app.selection import select_layer, select_tensor
+from quantscope.app.place import select_layer, select_tensor
 from quantscope.app.session import Session
 from quantscope.report.figures import (
     ThemeName,

@@ -15,8 +15,8 @@ from quantscope.app.panes.parts import line
 from quantscope.app.pictures import WHOLE
 from quantscope.app.place import Given
 from quantscope.app.widgets import Job
-from quantscope.app.widgets.ptq_form import PtqForm
-from quantscope.app.widgets.trials import TrialTable
+from quantscope.app.widgets.controls import PtqForm
+from quantscope.app.widgets.lists import TrialTable
 from quantscope.app.worker import Worker
 from quantscope.errors import QuantscopeError
 from quantscope.report.figures import ThemeName

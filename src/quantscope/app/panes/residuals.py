@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 
 import marimo as mo
 
-from quantscope.app.edited import EditedFile
+from quantscope.app.edits import EditedFile
 from quantscope.app.painter import Wanted
 from quantscope.app.panes.parts import line, safe, said_of, select_button, share_text, table
 from quantscope.app.pictures import WHOLE
-from quantscope.app.selection import Selection, select_layer, select_tensor
+from quantscope.app.place import Selection, select_layer, select_tensor
 from quantscope.app.session import Session
 from quantscope.app.words import word
 from quantscope.model.residuals import Branch, Residual, residuals

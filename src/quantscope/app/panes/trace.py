@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import marimo as mo
 import numpy as np
 
-from quantscope.app.edited import EditedFile
+from quantscope.app.edits import EditedFile
 from quantscope.app.panes.parts import line, safe, said_of, table
-from quantscope.app.selection import Selection
+from quantscope.app.place import Selection
 from quantscope.app.session import Session
-from quantscope.app.widgets.choice import Choice
-from quantscope.app.widgets.feature_map import FeatureMap
-from quantscope.app.widgets.live import Live
+from quantscope.app.widgets.controls import Choice
+from quantscope.app.widgets.frame import Live
+from quantscope.app.widgets.lists import FeatureMap
 from quantscope.app.words import word
 from quantscope.app.worker import mistake
 from quantscope.data import Samples

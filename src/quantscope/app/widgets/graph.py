@@ -6,7 +6,7 @@ import traitlets
 
 from quantscope.app.layout import lay_out
 from quantscope.app.metrics import Metric
-from quantscope.app.selection import select_layer
+from quantscope.app.place import select_layer
 from quantscope.app.widgets.base import Selecting, source, style
 from quantscope.model import Network
 from quantscope.report import draw_network

@@ -18,7 +18,7 @@ from quantscope.errors import BadModelError
 from quantscope.files import as_argument
 from quantscope.model import Model, Network, Pairing, pair_models, read_onnx
 from quantscope.model.onnx import DEFAULT_DOMAINS, OnnxModel, check_model
-from quantscope.model.provenance import PROVENANCE_KEY
+from quantscope.model.originals import PROVENANCE_KEY
 
 
 @dataclass(frozen=True)

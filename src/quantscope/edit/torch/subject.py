@@ -16,7 +16,7 @@ from quantscope.edit.torch.write import ProgramWriter
 from quantscope.edit.wiring import Wiring
 from quantscope.errors import BadModelError
 from quantscope.model import Model, Network, Pairing
-from quantscope.model.provenance import PROVENANCE_KEY
+from quantscope.model.originals import PROVENANCE_KEY
 from quantscope.model.torch import ProgramModel, WeightsModel
 
 

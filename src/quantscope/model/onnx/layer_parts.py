@@ -8,10 +8,10 @@ import onnx_ir as ir
 from quantscope.model.assemble import Draft, Reading
 from quantscope.model.naming import CLASS_HIERARCHY, NAME_SCOPES, NodeTitle
 from quantscope.model.network import AttributeValue, Shape
-from quantscope.model.onnx.drafts import QuantizedValues
 from quantscope.model.onnx.file import OnnxFile
 from quantscope.model.onnx.graph import MICROSOFT, OnnxGraph, input_names
 from quantscope.model.onnx.qoperator import layout_of
+from quantscope.model.onnx.quant_params import QuantizedValues
 
 # On the way from a stored constant to its layer these only change how it is laid out.
 _LAYOUT = frozenset(

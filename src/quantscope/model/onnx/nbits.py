@@ -9,9 +9,14 @@ from numpy.typing import NDArray
 from quantscope.errors import BadModelError
 from quantscope.model.assemble import Draft
 from quantscope.model.network import Array
-from quantscope.model.onnx.drafts import QuantizedValues, padded_inputs, register
 from quantscope.model.onnx.graph import OnnxGraph, attribute_int
-from quantscope.model.onnx.quant_params import NotShownError, checked_params
+from quantscope.model.onnx.quant_params import (
+    NotShownError,
+    QuantizedValues,
+    checked_params,
+    padded_inputs,
+    register,
+)
 
 
 class NBitsWeight(NamedTuple):

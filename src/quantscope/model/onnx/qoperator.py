@@ -11,9 +11,16 @@ import numpy as np
 import onnx_ir as ir
 
 from quantscope.model.assemble import Draft
-from quantscope.model.onnx.drafts import QuantizedValues, describe, padded_inputs, register
 from quantscope.model.onnx.graph import OnnxGraph, attribute_float, attribute_int, output_names
-from quantscope.model.onnx.quant_params import NotShownError, checked_params, read_params
+from quantscope.model.onnx.quant_params import (
+    NotShownError,
+    QuantizedValues,
+    checked_params,
+    describe,
+    padded_inputs,
+    read_params,
+    register,
+)
 
 
 class Scaled(NamedTuple):

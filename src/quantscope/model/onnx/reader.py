@@ -8,7 +8,6 @@ import onnx_ir as ir
 from quantscope.model.assemble import Assembled, Parts, Step, ValueType, assemble
 from quantscope.model.naming import layer_names
 from quantscope.model.network import Network
-from quantscope.model.onnx.drafts import QuantizedValues
 from quantscope.model.onnx.file import OnnxFile, load_onnx
 from quantscope.model.onnx.graph import OnnxGraph, open_graph, output_names
 from quantscope.model.onnx.layer_parts import (
@@ -19,7 +18,8 @@ from quantscope.model.onnx.layer_parts import (
     readings,
     subgraph_names,
 )
-from quantscope.model.onnx.quantized_values import find_quantized_values
+from quantscope.model.onnx.qdq import find_quantized_values
+from quantscope.model.onnx.quant_params import QuantizedValues
 from quantscope.model.onnx.signs import relu_drafts
 
 

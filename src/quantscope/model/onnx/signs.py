@@ -4,9 +4,9 @@ import numpy as np
 import onnx_ir as ir
 
 from quantscope.model.assemble import Draft
-from quantscope.model.onnx.drafts import QuantizedValues
 from quantscope.model.onnx.graph import OnnxGraph, input_names, output_names
 from quantscope.model.onnx.qoperator import layout_of
+from quantscope.model.onnx.quant_params import QuantizedValues
 
 _NEVER_NEGATIVE = frozenset(
     {

@@ -19,20 +19,32 @@ How something is added
   other way round.
 """
 
-from quantscope.model.torch.archive import TorchArchive, is_zip, new_archive, open_archive
-from quantscope.model.torch.drafts import KEEPS_PARAMS, relu_drafts, written_drafts
-from quantscope.model.torch.file import Pt2File, archive_kind, extra_texts, open_pt2, torch_kind
-from quantscope.model.torch.loading import (
+from quantscope.model.torch.archive import (
+    TorchArchive,
+    is_zip,
+    look_into,
+    new_archive,
+    open_archive,
+)
+from quantscope.model.torch.file import (
     ONE_AT_A_TIME,
+    Pt2File,
+    archive_kind,
+    extra_texts,
     first_line,
     load_program,
+    open_pt2,
     quiet,
     require_torch,
+    torch_kind,
 )
 from quantscope.model.torch.model import ProgramModel, TorchModel, WeightsModel
-from quantscope.model.torch.names import ModuleOp, module_layer_names
-from quantscope.model.torch.operators import attributes_from, op_type_of
-from quantscope.model.torch.pickles import look_into
+from quantscope.model.torch.operators import (
+    ModuleOp,
+    attributes_from,
+    module_layer_names,
+    op_type_of,
+)
 from quantscope.model.torch.pt2_graph import (
     ProgramGraph,
     ProgramNode,
@@ -43,7 +55,7 @@ from quantscope.model.torch.pt2_graph import (
 from quantscope.model.torch.pt2_operators import RefusedError
 from quantscope.model.torch.pt2_program import DTYPES
 from quantscope.model.torch.pt2_quantizers import read_stored
-from quantscope.model.torch.reader import read_pt2
+from quantscope.model.torch.reader import KEEPS_PARAMS, read_pt2, relu_drafts, written_drafts
 
 __all__ = [
     "DTYPES",

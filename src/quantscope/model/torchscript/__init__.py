@@ -15,8 +15,8 @@ How something is added
   `weights.py`. Words for operators are those of `model/torch/operators.py`.
 """
 
+from quantscope.model.torchscript.code import branch_of, computed, graph_of
 from quantscope.model.torchscript.file import TorchScriptFile, open_torchscript
-from quantscope.model.torchscript.flow import branch_of, computed, graph_of
 from quantscope.model.torchscript.loading import load_torchscript
 from quantscope.model.torchscript.model import ArchiveModel
 from quantscope.model.torchscript.reader import network_of, read_torchscript

@@ -21,8 +21,8 @@ from quantscope.model.torch import (
     relu_drafts,
     written_drafts,
 )
+from quantscope.model.torchscript.code import branch_of, computed, graph_of
 from quantscope.model.torchscript.file import TorchScriptFile, open_torchscript
-from quantscope.model.torchscript.flow import branch_of, computed, graph_of
 from quantscope.model.torchscript.loading import load_torchscript
 from quantscope.model.torchscript.shapes import shape_after, weighted_shape
 from quantscope.model.torchscript.weights import Unpacked, is_packed, quantized_constant, unpack

@@ -16,7 +16,7 @@ How a part is added to the page
 3. Its place in the list of `comparison_html`; an `<h2>` in it appears among the contents.
 """
 
-from quantscope.report.compare.page import comparison_page
+from quantscope.report.compare.html import comparison_page
 from quantscope.report.compare.side_by_side_text import side_by_side_lines
 from quantscope.report.compare.text import comparison_lines
 

@@ -24,10 +24,9 @@ from quantscope.run.histograms.question import ValueReader
 from quantscope.run.intake import Feeds, Intake
 from quantscope.run.kernels import INT8_OPTION, KernelMap
 from quantscope.run.onnx.kernels import map_kernels, map_model, name_by_layer
-from quantscope.run.onnx.readers import ReferenceReader, RuntimeReader
+from quantscope.run.onnx.readers import ReferenceReader, RuntimeReader, only_up_to
 from quantscope.run.onnx.seeing import Looker
 from quantscope.run.onnx.sessions import open_session, run_session, session_of
-from quantscope.run.onnx.values import only_up_to
 from quantscope.run.runnable import Runnable, Scores
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from quantscope.data import Samples
 from quantscope.edit import Applied, Editor
 from quantscope.progress import Progress
 from quantscope.run.evaluate import Evaluation, classify
-from quantscope.run.onnx.kernel_watch import KernelWatch
+from quantscope.run.onnx.kernels import KernelWatch
 from quantscope.run.onnx.suffix.graph import ValueGraph
 from quantscope.run.onnx.suffix.runner import SuffixRunner
 from quantscope.run.onnx.whatif_sqnr import SqnrReader

@@ -45,8 +45,7 @@ from quantscope.run.intake import (
     take_rows,
 )
 from quantscope.run.runnable import Runnable, Scores
-from quantscope.run.torch.export import exported_resnet8
-from quantscope.run.torch.nodes import Values, as_array
+from quantscope.run.torch.nodes import Values, as_array, exported_resnet8
 from quantscope.run.torch.seeing import ProgramReader, read_values, see_archive, see_program
 from quantscope.run.torch.threads import one_thread_each
 from quantscope.run.torch.writes import Writes, why_unseen, writes_of

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from quantscope.app.opened import open_pair
-from quantscope.app.panes.what_if.flips import thumbnail
+from quantscope.app.panes.what_if.answers import thumbnail
 from quantscope.app.panes.what_if.pane import why_not
 from quantscope.app.panes.what_if.specs import Situation, hist_data, qparam_spec
 from quantscope.app.panes.what_if.switches import edit_items, switch_items
-from quantscope.app.selection import Selection
+from quantscope.app.place import Selection
 from quantscope.app.session import Session
 from quantscope.data import load_sample
 from quantscope.edit import Edit, Editor, Off, OffRole, SetRange, SetScale

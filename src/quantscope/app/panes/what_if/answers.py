@@ -9,14 +9,18 @@ from threading import Condition, Lock, Thread
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from quantscope.app.edits import Edits
 from quantscope.app.memo import Memo
+from quantscope.app.pictures import thumbnail
 from quantscope.app.session import Session
 from quantscope.data import Samples
 from quantscope.edit import Applied, Editor
 from quantscope.errors import QuantscopeError, StoppedError
 from quantscope.model import Execution
 from quantscope.progress import Progress
+from quantscope.run import PairedDelta
 from quantscope.run.whatif.whatif import DownstreamSqnr, Effect, KernelChange, WhatIf
 
 _SECONDS_OF_REST = 0.25
@@ -238,3 +242,44 @@ def _caught(given: Answer, make: Callable[[Answer], Answer]) -> Answer:
     except Exception as error:
         traceback.print_exc(file=sys.__stderr__)
         return replace(given, error=f"This is a mistake in quantscope: {error!r}")
+
+
+_SHOWN = 24
+
+_TITLES = {
+    "lost": "now wrong",
+    "gained": "now right",
+    "other": "wrong before and now, otherwise",
+}
+
+
+def flip_groups(delta: PairedDelta, images: Samples) -> list[dict[str, Any]]:
+    """As `Flips.groups` has them; `delta` is of these images, edited against original."""
+    now, before, labels = delta.first.predictions, delta.second.predictions, delta.first.labels
+    moved = now != before
+    rows = {
+        "lost": moved & (before == labels),
+        "gained": moved & (now == labels),
+        "other": moved & (before != labels) & (now != labels),
+    }
+    return [
+        {
+            "key": key,
+            "title": _TITLES[key],
+            "count": int(chosen.sum()),
+            "images": [_image(delta, images, row) for row in np.flatnonzero(chosen)[:_SHOWN]],
+        }
+        for key, chosen in rows.items()
+        if key != "other" or chosen.any()
+    ]
+
+
+def _image(delta: PairedDelta, images: Samples, row: int) -> dict[str, Any]:
+    names = (*delta.first.class_names, "NaN")  # the prediction is -1 where a score is NaN
+    return {
+        "index": int(delta.first.indices[row]),
+        "src": thumbnail(images, int(row)),
+        "label": names[delta.first.labels[row]],
+        "before": names[delta.second.predictions[row]],
+        "after": names[delta.first.predictions[row]],
+    }

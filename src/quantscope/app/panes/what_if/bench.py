@@ -9,9 +9,15 @@ import marimo as mo
 from quantscope.app import edits as gestures
 from quantscope.app.edits import Edits, History, edits_of
 from quantscope.app.panes.what_if import pane, pictures
-from quantscope.app.panes.what_if.answers import Answer, Answers, Way, answer_on, editor_of, joined
-from quantscope.app.panes.what_if.flips import flip_groups
-from quantscope.app.panes.what_if.gestures import edits_after
+from quantscope.app.panes.what_if.answers import (
+    Answer,
+    Answers,
+    Way,
+    answer_on,
+    editor_of,
+    flip_groups,
+    joined,
+)
 from quantscope.app.panes.what_if.recipes import Keeping
 from quantscope.app.panes.what_if.specs import (
     Situation,
@@ -19,15 +25,11 @@ from quantscope.app.panes.what_if.specs import (
     off_in,
     qparam_spec,
 )
-from quantscope.app.panes.what_if.switches import edit_items, parts_for, switch_items
+from quantscope.app.panes.what_if.switches import edit_items, edits_after, parts_for, switch_items
 from quantscope.app.session import Session
 from quantscope.app.widgets import Job
-from quantscope.app.widgets.choice import Choice
-from quantscope.app.widgets.flips import Flips
-from quantscope.app.widgets.hist_range import HistRange
-from quantscope.app.widgets.live import Live
-from quantscope.app.widgets.qparam import QParam
-from quantscope.app.widgets.switches import Switches
+from quantscope.app.widgets.controls import Choice, Flips, HistRange, QParam, Switches
+from quantscope.app.widgets.frame import Live
 from quantscope.app.worker import Worker
 from quantscope.data import Samples
 from quantscope.edit import Applied, Editor

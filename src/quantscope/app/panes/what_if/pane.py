@@ -8,7 +8,7 @@ import marimo as mo
 from quantscope.app.panes.header import percent, points
 from quantscope.app.panes.parts import line, safe, select_button, table
 from quantscope.app.panes.what_if.answers import Answer, Way
-from quantscope.app.selection import select_tensor
+from quantscope.app.place import select_tensor
 from quantscope.app.session import Session
 from quantscope.app.words import word
 from quantscope.edit import Applied, Change

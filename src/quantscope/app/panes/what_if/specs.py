@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from quantscope.app.edits import Edits, factor_of
-from quantscope.app.selection import Selection
+from quantscope.app.place import Selection
 from quantscope.app.session import Session
 from quantscope.arithmetic import QuantParams
 from quantscope.edit import (

@@ -1,0 +1,98 @@
+"""This module declares the widgets around every pane: tabs, opener, edits, progress, help on hover."""
+
+from typing import Any
+
+import anywidget
+import traitlets
+
+from quantscope.app.widgets.base import Selecting, source, style
+
+
+class Chrome(Selecting):
+    """The widget without a place of its own. Any element with `data-word` gets its explanation.
+
+    `theme` is "light" or "dark", and empty until the browser has told it. A click on an element
+    with `data-select`, a selection as JSON, selects it.
+
+    `topic` is the page of the help that was asked for, by "more" or by a link to a .md file, as
+    `{page, n}`: `n` tells two clicks apart.
+
+    `address` is what the browser's address says of the page, by key; what is empty is left out.
+    """
+
+    _esm = source("chrome")
+
+    words = traitlets.Dict().tag(sync=True)
+    theme = traitlets.Unicode("").tag(sync=True)
+    topic = traitlets.Dict().tag(sync=True)
+    address = traitlets.Dict().tag(sync=True)
+
+
+class Tabs(anywidget.AnyWidget):
+    """The bar. `tab` is the name that was clicked last."""
+
+    _esm = source("tabs")
+    _css = style("tabs")
+
+    names: traitlets.List[Any] = traitlets.List().tag(sync=True)
+    tab = traitlets.Unicode("").tag(sync=True)
+
+
+class Opener(anywidget.AnyWidget):
+    """The form. It asks with `{"do": "open", "model": ..., "float_model": ..., "data": ...}`."""
+
+    _esm = source("opener")
+    _css = style("opener")
+
+    bundled: traitlets.List[Any] = traitlets.List().tag(sync=True)
+    model_path = traitlets.Unicode("").tag(sync=True)
+    error = traitlets.Unicode("").tag(sync=True)
+    busy = traitlets.Bool(False).tag(sync=True)
+    opened = traitlets.Int(0).tag(sync=True)
+    """The number of models that were opened: the form closes when it grows."""
+
+
+class EditStrip(anywidget.AnyWidget):
+    """The list of edits. `items` are `{text, warning, select}`; a click on the text selects that.
+
+    It asks with `{"do": "remove", "place": ..., "text": ...}`, `"clear"` and `"undo"`.
+
+    `numbers` is what the edits do, as `{label, value, delta, note}`; empty while it is not known.
+    """
+
+    _esm = source("edit_strip")
+    _css = style("edit_strip")
+
+    items: traitlets.List[Any] = traitlets.List().tag(sync=True)
+    numbers = traitlets.Dict().tag(sync=True)
+    can_undo = traitlets.Bool(False).tag(sync=True)
+
+
+class Job(anywidget.AnyWidget):
+    """The progress of a `Worker`. Commands are messages, `{"do": "stop"}` and `{"do": "start"}`.
+
+    Traits would be merged. How far it is, is shown while `done` is less than `total`; work that has
+    counted to its end but still runs, or does not count (`total` 0), is shown as going on, without
+    a number.
+    """
+
+    _esm = source("job")
+    _css = style("job")
+
+    what = traitlets.Unicode("").tag(sync=True)
+    done = traitlets.Int(0).tag(sync=True)
+    total = traitlets.Int(0).tag(sync=True)
+    running = traitlets.Bool(False).tag(sync=True)
+    offer = traitlets.Unicode("").tag(sync=True)
+    """The button's text when idle; empty hides it."""
+    error = traitlets.Unicode("").tag(sync=True)
+
+
+class Live(anywidget.AnyWidget):
+    """A piece of HTML. It is trusted: what comes from a model or a person was escaped before."""
+
+    _esm = source("live")
+
+    html = traitlets.Unicode("").tag(sync=True)
+    busy = traitlets.Bool(False).tag(sync=True)
+    """Whether something newer is on its way."""
