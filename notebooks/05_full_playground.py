@@ -14,8 +14,8 @@ def setup():
     from quantscope.app.metrics import metrics
     from quantscope.app.opened import open_pair
     from quantscope.app.panes import header, layer
-    from quantscope.app.rows import LAYER_COLUMNS, layer_rows
     from quantscope.app.place import Selection, first_selection
+    from quantscope.app.rows import LAYER_COLUMNS, layer_rows
     from quantscope.app.session import session_for
     from quantscope.app.widgets import Graph, Table
     from quantscope.app.widgets.graph import drawing_of

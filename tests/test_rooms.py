@@ -36,10 +36,21 @@ TORCH_MODULES = {
     "quantize/pt2e_quantizer.py",
 }
 TORCH_FOLDERS = {"torch", "torchscript"}
-# Folders of `model` that are entered by their `__init__` alone.
-DOORS = ("onnx", "torch", "torchscript", "pairing")
-REPORT_DOORS = (".compare", ".figures", ".graph", ".study")
+# Modules that are imported past their folder's door, whose `__init__` would load far more.
+OPEN = {
+    "quantscope.app.launch",
+    "quantscope.quantize.agreement",
+    "quantscope.quantize.pt2e",
+    "quantscope.quantize.pt2e_onnx",
+    "quantscope.quantize.pt2e_quantizer",
+    "quantscope.zoo.torch_resnet8",
+}
 MODULES = sorted(SOURCE.rglob("*.py"))
+MODULE_NAMES = {
+    ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
+    for path in MODULES
+    if path.name != "__init__.py"
+}
 TESTS_FOLDER = Path(__file__).parent
 TESTS = sorted(TESTS_FOLDER.rglob("test_*.py"))
 OF_NO_ROOM = {"docs", "hostile"}
@@ -73,6 +84,11 @@ def imports_of(path: Path, *, only_at_import: bool = False) -> set[str]:
     return found
 
 
+def is_inside(path: Path, module: str) -> bool:
+    """Whether a file lies in the folder of a module, or below it."""
+    return path.is_relative_to(SOURCE.parent / Path(*module.split(".")).parent)
+
+
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(SOURCE).as_posix())
 def test_imports_run_one_way(path: Path) -> None:
     room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
@@ -87,12 +103,30 @@ def test_imports_run_one_way(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(SOURCE).as_posix())
-def test_report_is_entered_by_its_doors(path: Path) -> None:
-    if path.is_relative_to(SOURCE / "report"):
+def test_folders_are_entered_by_their_door(path: Path) -> None:
+    if path == SOURCE / "__init__.py":
         return
-    doors = {f"quantscope.report{name}" for name in ("", *REPORT_DOORS)}
-    inside = {module for module in imports_of(path) if module.startswith("quantscope.report")}
-    assert inside <= doors, f"{path.name} imports {inside - doors}; take it from the folder"
+    passed_by = {
+        module
+        for module in imports_of(path)
+        if module in MODULE_NAMES
+        and module not in OPEN
+        and module.rpartition(".")[0] != "quantscope.app.panes"  # a pane is taken by its name
+        and not is_inside(path, module)
+    }
+    assert not passed_by, f"{path.name} imports {passed_by}; take it from the folder"
+
+
+@pytest.mark.parametrize("feature", ["capture", "compare", "histograms", "whatif"])
+def test_features_know_no_framework(feature: str) -> None:
+    for path in (SOURCE / "run" / feature).glob("*.py"):
+        known = {
+            module
+            for module in imports_of(path)
+            if module.split(".")[0] in ("onnx", "onnxruntime", "torch")
+            or module.startswith(("quantscope.run.onnx", "quantscope.run.torch"))
+        }
+        assert not known, f"{path.name} imports {known}; a Runnable gives what it needs"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(SOURCE).as_posix())
@@ -107,15 +141,6 @@ def test_frameworks_stay_in_their_rooms(path: Path) -> None:
     if name.startswith("arithmetic/"):
         own = {"numpy", "ml_dtypes", "quantscope"}
         assert frameworks <= own | set(sys.stdlib_module_names), f"{name} is not NumPy only"
-
-
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(SOURCE).as_posix())
-def test_folders_of_model_are_entered_by_their_door(path: Path) -> None:
-    for door in DOORS:
-        if not path.is_relative_to(SOURCE / "model" / door):
-            inner = f"quantscope.model.{door}."
-            passed_by = {module for module in imports_of(path) if module.startswith(inner)}
-            assert not passed_by, f"import from {inner.removesuffix('.')} instead"
 
 
 def test_formats_do_not_know_each_other() -> None:

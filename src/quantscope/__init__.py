@@ -17,8 +17,7 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 if TYPE_CHECKING:
     from quantscope.data import ImageSet, Samples, calibration_set, load
-    from quantscope.edit import apply
-    from quantscope.edit.recipe import Recipe
+    from quantscope.edit import Recipe, apply
     from quantscope.errors import QuantscopeError
     from quantscope.model import Model, Network, bundled_models, open_model, read_network
     from quantscope.quantize import PtqConfig, quantize_model

@@ -9,7 +9,7 @@ How it is put together
 - `page.py` is one browser page: widgets, selection, edits in force, the worker. It has marimo's
   setters; whatever reads the `get_*` of the notebook runs again when one of them is called.
 - `place.py` is what the page's address says of it: a reload or a link shows the same again.
-- `widgets/` are our anywidgets: one Python file and one JS file each, created once per page.
+- `widgets/` are our anywidgets: a class and a JS file each, created once per page.
 - `panes/` is what the tabs show; `painter.py` draws their figures in a thread, into one gallery.
 - `words.py` has a sentence for each term.
 

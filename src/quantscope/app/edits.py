@@ -22,6 +22,7 @@ from quantscope.edit import (
     Applied,
     Change,
     Edit,
+    EditedRole,
     Off,
     OffRole,
     On,
@@ -30,7 +31,6 @@ from quantscope.edit import (
     SetScale,
     SetZeroPoint,
 )
-from quantscope.edit.edits import EditedRole
 from quantscope.model import Model, Network, QuantTensor, open_model
 
 Edits = tuple[Edit, ...]

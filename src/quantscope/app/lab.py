@@ -12,18 +12,18 @@ from quantscope.app.session import Session
 from quantscope.errors import BadConfigError, QuantscopeError
 from quantscope.model import Model
 from quantscope.progress import Progress
-from quantscope.quantize import LayerOverride, PtqConfig
-from quantscope.quantize.config import (
+from quantscope.quantize import (
     ActivationType,
     Calibration,
     Framework,
+    LayerOverride,
     Observer,
+    PtqConfig,
     TorchQuantizer,
     WeightObserver,
     WeightType,
 )
-from quantscope.study.config import StudyConfig
-from quantscope.study.trials import Trial, Trials
+from quantscope.study import StudyConfig, Trial, Trials
 
 SIZES = (8, 32, 128, 512)
 _MOST_TRIALS = 32

@@ -16,7 +16,7 @@ from quantscope.app.place import Given
 from quantscope.app.session import Session
 from quantscope.errors import BadConfigError, MissingExtraError
 from quantscope.files import write_whole
-from quantscope.model.syntax import parse_patiently_everywhere
+from quantscope.model import parse_patiently_everywhere
 
 if TYPE_CHECKING:
     from quantscope.app.doors import Keys

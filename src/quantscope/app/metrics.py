@@ -12,7 +12,7 @@ from quantscope.app.session import Session
 from quantscope.model import Layer, QuantTensor
 from quantscope.report import amount, number, signed
 from quantscope.report.figures import BLUE, GREEN, ORANGE
-from quantscope.run.compare.results import TensorComparison
+from quantscope.run.compare import TensorComparison
 
 _STEPS = 24
 _GREY = "#9aa3ad"

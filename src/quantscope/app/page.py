@@ -23,13 +23,22 @@ from quantscope.app.panes.images import Images
 from quantscope.app.panes.layers import places
 from quantscope.app.panes.ptq_lab import PtqLab
 from quantscope.app.panes.trace import Tracer
-from quantscope.app.panes.what_if.bench import TAB as WHAT_IF
-from quantscope.app.panes.what_if.bench import Bench
+from quantscope.app.panes.what_if import TAB as WHAT_IF
+from quantscope.app.panes.what_if import Bench
 from quantscope.app.place import TABS, Beginning, Given, Place, Selection, fitting
 from quantscope.app.rows import LAYER_COLUMNS, TENSOR_COLUMNS, layer_rows, tensor_rows
 from quantscope.app.session import Session
-from quantscope.app.widgets import Chrome, EditStrip, Gallery, Graph, Job, Opener, Table, Tabs
-from quantscope.app.widgets.graph import drawing_of
+from quantscope.app.widgets import (
+    Chrome,
+    EditStrip,
+    Gallery,
+    Graph,
+    Job,
+    Opener,
+    Table,
+    Tabs,
+    drawing_of,
+)
 from quantscope.app.words import WORDS
 from quantscope.app.worker import Work, Worker, mistake
 from quantscope.errors import QuantscopeError

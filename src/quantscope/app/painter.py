@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from quantscope.app.pictures import HALF, Picture, picture_of
 from quantscope.app.session import Session
-from quantscope.app.widgets.lists import Gallery
+from quantscope.app.widgets import Gallery
 from quantscope.app.worker import mistake
 from quantscope.errors import QuantscopeError
 

@@ -7,8 +7,7 @@ from quantscope.app.metrics import node_keys, output_of
 from quantscope.app.panes.parts import share_text
 from quantscope.app.place import Selection, select_layer, select_tensor
 from quantscope.app.session import Session
-from quantscope.model import QuantTensor
-from quantscope.model.network import Dim
+from quantscope.model import Dim, QuantTensor
 from quantscope.plain_text import printable
 from quantscope.report import batch_of, range_text, shape_text, spread_text, type_text
 

@@ -12,15 +12,11 @@ from quantscope.data import Samples, load_full, load_sample, stratified
 from quantscope.errors import QuantscopeError, StoppedError
 from quantscope.model import Execution, QuantTensor
 from quantscope.progress import Progress, silent
-from quantscope.run import Evaluation, KernelGap, KernelMap, evaluate
-from quantscope.run.compare.compare import compare
-from quantscope.run.compare.results import Comparison, TensorComparison
-from quantscope.run.gap import gap_between
-from quantscope.run.histograms.histograms import histograms, weight_histogram
-from quantscope.run.histograms.results import Histogram, Histograms
-from quantscope.run.whatif.whatif import QUICK
-from quantscope.study.sensitivity.results import Sensitivity
-from quantscope.study.sensitivity.sensitivity import sensitivity
+from quantscope.run import Evaluation, KernelGap, KernelMap, evaluate, gap_between
+from quantscope.run.compare import Comparison, TensorComparison, compare
+from quantscope.run.histograms import Histogram, Histograms, histograms, weight_histogram
+from quantscope.run.whatif import QUICK
+from quantscope.study.sensitivity import Sensitivity, sensitivity
 
 T = TypeVar("T")
 

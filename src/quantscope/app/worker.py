@@ -9,7 +9,7 @@ from typing import Any
 
 import marimo as mo
 
-from quantscope.app.widgets.frame import Job
+from quantscope.app.widgets import Job
 from quantscope.errors import QuantscopeError, StoppedError
 from quantscope.progress import Progress
 

@@ -67,7 +67,7 @@ from quantscope.arithmetic.saturating import (
     saturating_conv_accumulator,
     saturating_matmul_accumulator,
 )
-from quantscope.arithmetic.window import ConvAttributes
+from quantscope.arithmetic.window import ConvAttributes, Window, resolve_window, windows
 
 __all__ = [
     "DECIBELS_A_BIT",
@@ -77,6 +77,7 @@ __all__ = [
     "ConvAttributes",
     "QuantParams",
     "Saturation",
+    "Window",
     "accumulator_bits",
     "accumulator_bits_bound",
     "avx2_qlinear_add",
@@ -111,11 +112,13 @@ __all__ = [
     "range_from_params",
     "requantization_multiplier",
     "requantize",
+    "resolve_window",
     "rounding_error",
     "saturating_conv_accumulator",
     "saturating_matmul_accumulator",
     "sqnr_db_of_energies",
     "sqnr_db_of_values",
     "storage_dtype",
+    "windows",
     "wrap_int32",
 ]

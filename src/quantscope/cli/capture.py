@@ -56,7 +56,7 @@ def command(
     from quantscope.data import load
     from quantscope.report import capture_lines
     from quantscope.run import capture
-    from quantscope.run.capture.file import capture_to_dict, save_capture
+    from quantscope.run.capture import capture_to_dict, save_capture
 
     rows = _rows(image or ["0"])
     chosen = load(data, first=max(rows) + 1).select(rows)

@@ -21,7 +21,7 @@ from quantscope.cli.options import (
 from quantscope.cli.outputs import Writes, careful
 
 if TYPE_CHECKING:
-    from quantscope.run.compare.side_by_side import SideBySide
+    from quantscope.run.compare import SideBySide
 
 
 @careful
@@ -62,8 +62,7 @@ def command(
     from quantscope.files import write_whole
     from quantscope.model import open_model
     from quantscope.report.compare import comparison_lines, side_by_side_lines
-    from quantscope.run.compare.compare import compare
-    from quantscope.run.compare.side_by_side import compare_with
+    from quantscope.run.compare import compare, compare_with
 
     if other_float is not None and other is None:
         raise BadConfigError("--with-float is the float model of --with; give that too")
@@ -95,7 +94,7 @@ def command(
             first = versions.first
         if html is not None:
             from quantscope.report.compare import comparison_page
-            from quantscope.run.comparison_details import gather_details
+            from quantscope.run import gather_details
 
             details = gather_details(
                 first,

@@ -21,7 +21,7 @@ from quantscope.cli.options import (
 from quantscope.cli.outputs import Writes, careful
 
 if TYPE_CHECKING:
-    from quantscope.study.sensitivity.results import Sensitivity
+    from quantscope.study.sensitivity import Sensitivity
 
 
 @careful
@@ -56,7 +56,7 @@ def command(
     Example: quantscope sensitivity resnet8-int8 --images 200
     """
     from quantscope.report import sensitivity_lines
-    from quantscope.study.sensitivity.sensitivity import sensitivity
+    from quantscope.study.sensitivity import sensitivity
 
     chosen = load_images(data, images, unless_given=THOUSAND)
     with progress_bar() as progress:

@@ -31,7 +31,7 @@ def command(
     """
     from quantscope.data import load
     from quantscope.report import trace_text
-    from quantscope.run.integers.trace import trace_value
+    from quantscope.run.integers import trace_value
 
     if terms < 1:
         raise BadConfigError(f"--terms shows at least 1 term, not {terms}")

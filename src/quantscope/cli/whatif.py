@@ -90,7 +90,7 @@ def command(
     from quantscope.errors import BadConfigError
     from quantscope.files import check_outputs
     from quantscope.report import effect_lines
-    from quantscope.run.whatif.whatif import WhatIf
+    from quantscope.run.whatif import WhatIf
 
     opened = None if recipe is None else _recipe(recipe)
     edits = _edits(set_, range_, off, on)

@@ -5,8 +5,8 @@ Calibration sets come from training images only.
 
 from pathlib import Path
 
-from quantscope.data.cache import cache_folder, load_full
-from quantscope.data.calibration import calibration_set
+from quantscope.data.cache import LOCK, cache_folder, load_full, locked
+from quantscope.data.calibration import balanced_order, calibration_set
 from quantscope.data.describe import DataInfo, SetInfo, describe
 from quantscope.data.fetch import fetch
 from quantscope.data.npz import load_npz
@@ -16,10 +16,12 @@ from quantscope.errors import BadDataError
 from quantscope.files import is_there
 
 __all__ = [
+    "LOCK",
     "DataInfo",
     "ImageSet",
     "Samples",
     "SetInfo",
+    "balanced_order",
     "cache_folder",
     "calibration_set",
     "describe",
@@ -30,6 +32,7 @@ __all__ = [
     "load_full",
     "load_npz",
     "load_sample",
+    "locked",
     "stratified",
 ]
 

@@ -1,18 +1,24 @@
-"""This room makes models from models; it executes none, and changes none in place.
+"""Models made from models: edits as values, recipes, one `Editor`. Nothing here executes a model.
 
-- `edits.py` has the changes as values, `edits_json.py`, `parse.py` and `describe.py` their forms.
-- `editor.py` goes from edits to a model: `plan.py` says what each tensor shall be, `outcome.py`
-  finds parameters and integers, `subject.py` writes them, with one implementation a framework.
-- `recipe.py` keeps a list of edits as a file that replays.
+How it is put together
+- `edits.py` has the edits, `parse.py` their form for people and `edits_json.py` the one for files;
+  `recipe.py` keeps a list of them.
+- `editor.py` applies them: `plan.py` (with `settings.py`) decides what each tensor shall be,
+  `outcome.py` (with `values.py` and `biases.py`) what that makes of it, on the wiring of a QDQ
+  graph (`wiring.py`); `clips.py` knows ReLUs that a quantizer stands for.
+- `subject.py` is the protocol of a model under edits; `onnx/` and `torch/` write it. `applied.py`
+  is what comes of it, `changes.py` says what changed.
 
-A new edit is a dataclass in `edits.py`, a name in `edits_json.py`, and a case in `plan.py` and
-`describe.py`.
+How something is added
+- An edit: a class in `edits.py` and its line in `plan.py`, `parse.py` and `edits_json.py`; if it
+  makes a new kind of outcome, the two writers too.
 """
 
 from quantscope.edit.applied import Applied, Change, EditWarning, Preview
 from quantscope.edit.editor import Editor, apply
 from quantscope.edit.edits import (
     Edit,
+    EditedRole,
     FlipBit,
     Off,
     OffRole,
@@ -27,13 +33,17 @@ from quantscope.edit.edits import (
 from quantscope.edit.edits_json import edit_from_dict, edit_to_dict
 from quantscope.edit.parse import describe, parse_off, parse_on, parse_range, parse_set
 from quantscope.edit.recipe import Recipe, guided_recipes, replay
+from quantscope.edit.settings import ROLES, parts_of, stays_symmetric
+from quantscope.edit.subject import open_subject
 from quantscope.model import lift_to_qdq
 
 __all__ = [
+    "ROLES",
     "Applied",
     "Change",
     "Edit",
     "EditWarning",
+    "EditedRole",
     "Editor",
     "FlipBit",
     "Off",
@@ -53,9 +63,12 @@ __all__ = [
     "edit_to_dict",
     "guided_recipes",
     "lift_to_qdq",
+    "open_subject",
     "parse_off",
     "parse_on",
     "parse_range",
     "parse_set",
+    "parts_of",
     "replay",
+    "stays_symmetric",
 ]

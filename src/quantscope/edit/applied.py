@@ -15,9 +15,7 @@ from quantscope.edit.edits import Edit
 from quantscope.edit.edits_json import edit_to_dict
 from quantscope.edit.subject import Written
 from quantscope.files import check_outputs, write_whole
-from quantscope.model import QuantParams
-from quantscope.model.network import Role
-from quantscope.model.originals import PROVENANCE_KEY, recorded_facts
+from quantscope.model import PROVENANCE_KEY, QuantParams, Role, recorded_facts
 
 ChangeKind = Literal["edit", "shared", "bias follows"]
 

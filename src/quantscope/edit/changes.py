@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.arithmetic.params import QuantParams
+from quantscope.arithmetic import QuantParams
 from quantscope.edit.applied import Change, ChangeKind, EditWarning
 from quantscope.edit.biases import BiasOutcome, stored
 from quantscope.edit.clips import warnings_for

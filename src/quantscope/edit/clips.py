@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from quantscope.arithmetic.params import QuantParams
+from quantscope.arithmetic import QuantParams
 from quantscope.edit.wiring import QdqGraph
 from quantscope.model import Layer, Network, Pairing, QuantTensor
 

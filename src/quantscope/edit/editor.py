@@ -15,8 +15,15 @@ from quantscope.edit.subject import Clips, open_subject
 from quantscope.edit.values import FloatValues
 from quantscope.edit.wiring import Wiring, wire
 from quantscope.errors import BadModelError
-from quantscope.model import Model, ModelSource, Network, Pairing, find_original, open_model
-from quantscope.model.originals import PROVENANCE_KEY
+from quantscope.model import (
+    PROVENANCE_KEY,
+    Model,
+    ModelSource,
+    Network,
+    Pairing,
+    find_original,
+    open_model,
+)
 
 LIFTED = "The file is QOperator; it was stated as QDQ first, and edits are made there"
 

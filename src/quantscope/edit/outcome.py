@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.arithmetic.params import QuantParams
+from quantscope.arithmetic import QuantParams
 from quantscope.edit.biases import BiasOutcome, bias_outcomes
 from quantscope.edit.plan import Plan
 from quantscope.edit.values import FloatValues, round_anew, with_edits
 from quantscope.edit.wiring import Wiring
-from quantscope.model import Network, QuantTensor
-from quantscope.model.channels import edited_channel_axis
+from quantscope.model import Network, QuantTensor, edited_channel_axis
 
 Array = NDArray[Any]
 

@@ -12,7 +12,7 @@ from typing import assert_never
 
 import numpy as np
 
-from quantscope.arithmetic.params import QuantParams
+from quantscope.arithmetic import QuantParams
 from quantscope.edit.edits import (
     Edit,
     FlipBit,
@@ -38,8 +38,7 @@ from quantscope.edit.settings import (
 from quantscope.edit.values import IntegerEdit
 from quantscope.edit.wiring import QdqGraph, Wiring
 from quantscope.errors import BadConfigError, BadModelError
-from quantscope.model import Network, QuantTensor
-from quantscope.model.channels import edited_channel_axis
+from quantscope.model import Network, QuantTensor, edited_channel_axis
 from quantscope.model.onnx import MOVES_INTEGERS
 
 _QDQ = ("QuantizeLinear", "DequantizeLinear", "Constant")

@@ -7,13 +7,11 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.arithmetic.affine import params_from_range
-from quantscope.arithmetic.params import QuantParams
+from quantscope.arithmetic import QuantParams, params_from_range
 from quantscope.edit.edits import SetRange, SetScale, SetZeroPoint
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.files import as_argument
-from quantscope.model import Layer, Network, QuantTensor
-from quantscope.model.network import Role
+from quantscope.model import Layer, Network, QuantTensor, Role
 
 Array = NDArray[Any]
 

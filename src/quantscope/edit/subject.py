@@ -69,9 +69,9 @@ class Subject(Protocol):
 def open_subject(model: Model) -> Subject:
     """Open the subject of a model's framework; one that cannot be edited is one clear line."""
     if model.framework == "torch":
-        from quantscope.edit.torch.subject import open_program_subject
+        from quantscope.edit.torch import open_program_subject
 
         return open_program_subject(model)
-    from quantscope.edit.onnx.subject import OnnxSubject
+    from quantscope.edit.onnx import OnnxSubject
 
     return OnnxSubject(model.as_onnx("edit"))

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.arithmetic.affine import quantize
-from quantscope.arithmetic.params import QuantParams, bits_of, storage_dtype
+from quantscope.arithmetic import QuantParams, bits_of, quantize, storage_dtype
 from quantscope.edit.edits import FlipBit, SetChannel, SetInteger
 from quantscope.edit.parse import describe
 from quantscope.edit.wiring import QdqGraph

@@ -12,7 +12,17 @@ a line in `open_model`.
 """
 
 from quantscope.model.bundled import bundled_models, find_model
+from quantscope.model.channels import (
+    activation_channel_axis,
+    compared_channel_axis,
+    edited_channel_axis,
+    reads_transposed,
+    weight_channel_axis,
+)
 from quantscope.model.network import (
+    Array,
+    AttributeValue,
+    Dim,
     Edge,
     Layer,
     Network,
@@ -20,7 +30,12 @@ from quantscope.model.network import (
     Port,
     QuantParams,
     QuantTensor,
+    Role,
+    Shape,
+    show_shape,
+    total,
 )
+from quantscope.model.network_json import SCHEMA_VERSION, json_safe, params_to_dict
 from quantscope.model.onnx import OnnxFile, OnnxModel, lift_to_qdq, load_onnx, read_onnx
 from quantscope.model.opened import (
     Execution,
@@ -31,9 +46,11 @@ from quantscope.model.opened import (
     read_network,
 )
 from quantscope.model.originals import (
+    PROVENANCE_KEY,
     find_original,
     need_original,
     recorded_digest,
+    recorded_facts,
     unknown_original,
 )
 from quantscope.model.pairing import (
@@ -44,9 +61,16 @@ from quantscope.model.pairing import (
     pair,
     pair_models,
 )
-from quantscope.model.residuals import Residual, residuals
+from quantscope.model.residuals import Branch, Residual, residuals
+from quantscope.model.syntax import parse_expression, parse_patiently_everywhere
 
 __all__ = [
+    "PROVENANCE_KEY",
+    "SCHEMA_VERSION",
+    "Array",
+    "AttributeValue",
+    "Branch",
+    "Dim",
     "Edge",
     "Execution",
     "Framework",
@@ -63,20 +87,34 @@ __all__ = [
     "QuantParams",
     "QuantTensor",
     "Residual",
+    "Role",
+    "Shape",
     "TensorPair",
     "Unpaired",
+    "activation_channel_axis",
     "bundled_models",
+    "compared_channel_axis",
+    "edited_channel_axis",
     "find_model",
     "find_original",
+    "json_safe",
     "lift_to_qdq",
     "load_onnx",
     "need_original",
     "open_model",
     "pair",
     "pair_models",
+    "params_to_dict",
+    "parse_expression",
+    "parse_patiently_everywhere",
     "read_network",
     "read_onnx",
+    "reads_transposed",
     "recorded_digest",
+    "recorded_facts",
     "residuals",
+    "show_shape",
+    "total",
     "unknown_original",
+    "weight_channel_axis",
 ]

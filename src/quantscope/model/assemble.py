@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from quantscope.arithmetic.params import QuantParams
+from quantscope.arithmetic import QuantParams
 from quantscope.model.cost import Lifetime, count_macs, live_bytes
 from quantscope.model.naming import make_unique
 from quantscope.model.network import (

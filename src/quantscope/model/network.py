@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from numpy.typing import NDArray
 
-from quantscope.arithmetic.affine import dequantize
-from quantscope.arithmetic.params import QuantParams
+from quantscope.arithmetic import QuantParams, dequantize
 from quantscope.errors import BadModelError
 from quantscope.files import as_argument
 

@@ -9,16 +9,35 @@ from quantscope.data import Samples
 from quantscope.model import find_model
 from quantscope.progress import Progress, silent
 from quantscope.quantize.agreement import Agreement, program_agreement
-from quantscope.quantize.config import LayerOverride, PtqConfig
+from quantscope.quantize.config import (
+    ActivationType,
+    Calibration,
+    Framework,
+    LayerOverride,
+    Observer,
+    PtqConfig,
+    TorchQuantizer,
+    WeightObserver,
+    WeightType,
+    closest,
+)
 from quantscope.quantize.onnx_backend import quantize_onnx
 from quantscope.quantize.pt2e import quantize_torch
 from quantscope.quantize.result import Quantized
 
 __all__ = [
+    "ActivationType",
     "Agreement",
+    "Calibration",
+    "Framework",
     "LayerOverride",
+    "Observer",
     "PtqConfig",
     "Quantized",
+    "TorchQuantizer",
+    "WeightObserver",
+    "WeightType",
+    "closest",
     "program_agreement",
     "quantize_model",
     "quantize_onnx",

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.data import Samples, calibration_set
-from quantscope.data.calibration import balanced_order
+from quantscope.data import Samples, balanced_order, calibration_set
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
-from quantscope.model.network import Port, show_shape
+from quantscope.model import Port, show_shape
 from quantscope.model.onnx import OnnxFile, classifier_input
 from quantscope.quantize.config import PtqConfig
 

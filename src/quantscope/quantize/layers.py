@@ -6,7 +6,7 @@ from typing import Any
 import onnx
 
 from quantscope.errors import BadConfigError
-from quantscope.model.channels import weight_channel_axis
+from quantscope.model import weight_channel_axis
 from quantscope.quantize.config import LayerOverride, PtqConfig, closest
 
 _FOLDED = ("Relu", "Clip")

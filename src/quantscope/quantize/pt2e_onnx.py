@@ -8,7 +8,7 @@ import onnx
 import torch
 from torch.export import ExportedProgram
 
-from quantscope.model.syntax import parse_expression
+from quantscope.model import parse_expression
 from quantscope.quantize.onnx_backend import finish
 
 OPSET = 21

@@ -12,7 +12,7 @@ import numpy as np
 
 from quantscope import __version__
 from quantscope.data import Samples
-from quantscope.model.originals import PROVENANCE_KEY
+from quantscope.model import PROVENANCE_KEY
 from quantscope.quantize.config import PtqConfig
 
 __all__ = [

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from quantscope.plain_text import many
 from quantscope.report.table import Column, Line, Table
-from quantscope.run.integers.accumulators import Accumulators, LayerAccumulator
-from quantscope.run.integers.saturation import SaturationPrediction
+from quantscope.run.integers import Accumulators, LayerAccumulator, SaturationPrediction
 
 
 def accumulators_view(found: Accumulators) -> Iterator[Line | Table]:

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from quantscope.plain_text import printable
 from quantscope.report.table import Column, Table
-from quantscope.run.capture.captured import Capture, CapturedTensor
-from quantscope.run.capture.file import value_range
+from quantscope.run.capture import Capture, CapturedTensor, value_range
 
 
 def capture_lines(

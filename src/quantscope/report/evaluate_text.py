@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from quantscope.plain_text import many
 from quantscope.report.table import Column, Line, Strong, Table
 from quantscope.report.wording import paired_text
-from quantscope.run.evaluate import Evaluation, PairedDelta
-from quantscope.run.gap import KernelGap
+from quantscope.run import Evaluation, KernelGap, PairedDelta
 
 # A confusion table of more classes than this fits no terminal; the lowest ones are named instead.
 _MOST_CLASSES = 20

@@ -5,9 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from quantscope.model.network import Array, Layer, Network, QuantTensor
-from quantscope.model.network_json import SCHEMA_VERSION, json_safe
-from quantscope.model.originals import recorded_facts
+from quantscope.model import (
+    SCHEMA_VERSION,
+    Array,
+    Layer,
+    Network,
+    QuantTensor,
+    json_safe,
+    recorded_facts,
+)
 from quantscope.report.layer_text import layer_tensors
 from quantscope.report.raw_nodes import RawGraph, RawParams
 

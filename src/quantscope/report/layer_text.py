@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from quantscope.model.network import Array, Layer, Network, Operand, QuantTensor
+from quantscope.model import Array, Layer, Network, Operand, QuantTensor
 from quantscope.plain_text import printable
 from quantscope.report.network_text import batch_of, range_text, spread_text, tensor_notes
 from quantscope.report.table import Column, Fact, Table

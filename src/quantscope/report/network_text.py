@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from quantscope.model.network import Array, Dim, Layer, Network, Operand, QuantTensor
-from quantscope.model.residuals import residuals
+from quantscope.model import Array, Dim, Layer, Network, Operand, QuantTensor, residuals
 from quantscope.plain_text import elided, printable
 from quantscope.report.table import Column, Fact, Table
 from quantscope.report.wording import amount, attributes_text, count, number, shape_text, type_text

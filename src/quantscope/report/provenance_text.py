@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from quantscope.model.network import Network
-from quantscope.model.originals import PROVENANCE_KEY, recorded_facts
+from quantscope.model import PROVENANCE_KEY, Network, recorded_facts
 from quantscope.plain_text import elided, printable
 from quantscope.report.table import Fact
 

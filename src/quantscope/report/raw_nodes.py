@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import onnx_ir as ir
 
-from quantscope.model import ModelSource, open_model
-from quantscope.model.network import Array, AttributeValue, Port
+from quantscope.model import Array, AttributeValue, ModelSource, Port, open_model
 from quantscope.model.onnx import (
     QDQ_OPS,
     OnnxFile,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from quantscope.plain_text import printable
 from quantscope.report.table import Column, Table
 from quantscope.report.wording import origin_text, rounded
-from quantscope.study.sensitivity.results import Base, RowMode, Sensitivity, SensitivityRow
+from quantscope.study.sensitivity import Base, RowMode, Sensitivity, SensitivityRow
 
 _BAR = 16
 

@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from quantscope.run.integers.trace import Trace
-from quantscope.run.integers.trace_runtime import RuntimeTrace
-from quantscope.run.integers.trace_terms import Multiplier, Term
+from quantscope.run.integers import Multiplier, RuntimeTrace, Term, Trace
 
 WIDTH = 52
 

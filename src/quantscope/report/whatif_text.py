@@ -7,8 +7,8 @@ from quantscope.model import QuantParams
 from quantscope.plain_text import many, printable
 from quantscope.report.table import Column, Table
 from quantscope.report.wording import paired_text, rounded
-from quantscope.run.evaluate import Evaluation
-from quantscope.run.whatif.whatif import DownstreamSqnr, Effect
+from quantscope.run import Evaluation
+from quantscope.run.whatif import DownstreamSqnr, Effect
 
 Skipped = Sequence[tuple[Edit, str]]
 """The edits of a recipe that could not be applied, and why."""

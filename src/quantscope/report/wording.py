@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from quantscope.model.network import AttributeValue, Dim, Layer, Shape
+from quantscope.model import AttributeValue, Dim, Layer, Shape
 from quantscope.plain_text import elided, many, printable
-from quantscope.run.evaluate import PairedDelta
+from quantscope.run import PairedDelta
 
 _SHORT = {"kernel_shape": "", "strides": "s", "pads": "p", "dilations": "d", "group": "g"}
 _NEUTRAL = {"strides": 1, "pads": 0, "dilations": 1}

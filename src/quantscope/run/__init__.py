@@ -1,14 +1,26 @@
-"""Everything that executes a network: evaluation, capture, traces, what its kernels do.
+"""Everything that executes a network: evaluation, capture, comparison, what-if, traces.
 
-Two executions, always named: reference (what the file states) and runtime (what ships).
+How it is put together
+- `runnable.py` has the protocol: a `Runnable` is a model in one named execution, reference (what
+  the file states) or runtime (what ships). `intake.py` feeds it samples and runs its batches in
+  order.
+- `evaluate.py` and `gap.py` judge outputs; `measure.py` says what is counted, `statistics.py` how
+  sure that is, `kernels.py` what a layer runs as, `cpu.py` what this processor does to 8-bit sums.
+- `comparison_details.py` gathers what a report shows beside a comparison.
+- `capture/`, `compare/`, `histograms/`, `whatif/` and `integers/` are the features. They know the
+  protocol and no framework; `onnx/` and `torch/` implement it, and know the features' values.
+
+How something is added
+- A feature: a folder that asks a `Runnable` for what it needs. What no `Runnable` gives yet becomes
+  a method of the protocol, once for each framework.
+- A framework: a folder with a `Runnable`, and a line in `open_runnable`.
 """
 
 from quantscope.model import Execution
-from quantscope.run.capture.capture import capture
-from quantscope.run.capture.captured import Capture, CapturedTensor
-from quantscope.run.compare.compare import compare
-from quantscope.run.compare.results import Comparison, TensorComparison
-from quantscope.run.compare.side_by_side import SideBySide, compare_with
+from quantscope.run.capture import Capture, CapturedTensor, capture
+from quantscope.run.compare import Comparison, SideBySide, TensorComparison, compare, compare_with
+from quantscope.run.comparison_details import ComparisonDetails, gather_details
+from quantscope.run.cpu import cpu_name
 from quantscope.run.evaluate import (
     ClassAccuracy,
     ClassChange,
@@ -16,33 +28,44 @@ from quantscope.run.evaluate import (
     PairedDelta,
     classify,
     evaluate,
+    judge_scores,
     paired,
 )
-from quantscope.run.gap import KernelGap, kernel_gap, kernel_map
-from quantscope.run.histograms.histograms import histograms, weight_histogram
-from quantscope.run.histograms.results import Histogram, Histograms
-from quantscope.run.integers.accumulators import Accumulators, LayerAccumulator, accumulators
-from quantscope.run.integers.network import integer_network
-from quantscope.run.integers.saturation import SaturationPrediction, predict_saturation
-from quantscope.run.integers.trace import Trace, trace_value
-from quantscope.run.kernels import KernelMap, LayerKernel
-from quantscope.run.onnx.suffix.runner import SuffixRunner
-from quantscope.run.runnable import Runnable, open_runnable
-from quantscope.run.whatif.whatif import DownstreamSqnr, Effect, WhatIf
+from quantscope.run.gap import KernelGap, gap_between, kernel_gap, kernel_map
+from quantscope.run.histograms import Histogram, Histograms, histograms, weight_histogram
+from quantscope.run.intake import Batch, Intake, check_batch, check_samples, cores, run_side_by_side
+from quantscope.run.integers import (
+    Accumulators,
+    LayerAccumulator,
+    SaturationPrediction,
+    Trace,
+    accumulators,
+    integer_network,
+    predict_saturation,
+    trace_value,
+)
+from quantscope.run.kernels import MOVING_OPS, KernelMap, LayerKernel
+from quantscope.run.onnx.suffix import SuffixRunner
+from quantscope.run.runnable import Runnable, Scores, open_runnable
+from quantscope.run.whatif import DownstreamSqnr, Effect, WhatIf
 
 __all__ = [
+    "MOVING_OPS",
     "Accumulators",
+    "Batch",
     "Capture",
     "CapturedTensor",
     "ClassAccuracy",
     "ClassChange",
     "Comparison",
+    "ComparisonDetails",
     "DownstreamSqnr",
     "Effect",
     "Evaluation",
     "Execution",
     "Histogram",
     "Histograms",
+    "Intake",
     "KernelGap",
     "KernelMap",
     "LayerAccumulator",
@@ -50,6 +73,7 @@ __all__ = [
     "PairedDelta",
     "Runnable",
     "SaturationPrediction",
+    "Scores",
     "SideBySide",
     "SuffixRunner",
     "TensorComparison",
@@ -57,17 +81,25 @@ __all__ = [
     "WhatIf",
     "accumulators",
     "capture",
+    "check_batch",
+    "check_samples",
     "classify",
     "compare",
     "compare_with",
+    "cores",
+    "cpu_name",
     "evaluate",
+    "gap_between",
+    "gather_details",
     "histograms",
     "integer_network",
+    "judge_scores",
     "kernel_gap",
     "kernel_map",
     "open_runnable",
     "paired",
     "predict_saturation",
+    "run_side_by_side",
     "trace_value",
     "weight_histogram",
 ]

@@ -5,16 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from quantscope.data import Samples
-from quantscope.edit.subject import open_subject
+from quantscope.edit import open_subject
 from quantscope.errors import BadDataError
 from quantscope.model import Model, ModelSource, Network, Pairing, need_original, open_model
 from quantscope.progress import Progress, silent
-from quantscope.run.compare.reading import flagged
-from quantscope.run.compare.results import Comparison
-from quantscope.run.compare.side_by_side import SideBySide, find_originals
+from quantscope.run.compare import Comparison, SideBySide, find_originals, flagged
 from quantscope.run.evaluate import PairedDelta, evaluate, paired
-from quantscope.run.histograms.histograms import histograms
-from quantscope.run.histograms.results import Histograms
+from quantscope.run.histograms import Histograms, histograms
 
 _MOST_HISTOGRAMS = 4
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from quantscope.data import Samples
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
-from quantscope.model.network import Port
+from quantscope.model import Port
 
 Array = NDArray[Any]
 Feeds = Mapping[str, Array]

@@ -32,11 +32,11 @@ from quantscope.run.intake import Feeds, Intake
 
 if TYPE_CHECKING:
     from quantscope.edit import Editor
-    from quantscope.run.capture.captured import Seen, Wanted
-    from quantscope.run.compare.pair import Detail, PairRun
-    from quantscope.run.histograms.question import ValueReader
+    from quantscope.run.capture import Seen, Wanted
+    from quantscope.run.compare import Detail, PairRun
+    from quantscope.run.histograms import ValueReader
     from quantscope.run.kernels import KernelMap
-    from quantscope.run.whatif.runner import EditedRunner
+    from quantscope.run.whatif import EditedRunner
 
 Array = NDArray[Any]
 Scores = NDArray[np.floating]
@@ -148,10 +148,10 @@ def open_runnable(
     chosen = opened.pick_execution(execution, usual=usual)
     if opened.framework == "torch":
         # PyTorch is imported when one of its files is run, not before.
-        from quantscope.run.torch.runnable import open_torch
+        from quantscope.run.torch import open_torch
 
         return open_torch(opened, threads=threads)
-    from quantscope.run.onnx.runnable import OnnxRunnable
+    from quantscope.run.onnx import OnnxRunnable
 
     onnx_model = opened.as_onnx("onnxruntime")
     return OnnxRunnable(onnx_model, chosen, int8_kernels=int8_kernels, threads=threads)

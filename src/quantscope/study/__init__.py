@@ -9,20 +9,25 @@ from typing import TYPE_CHECKING, Any
 from quantscope.study.engine import Job, key_of, run_jobs
 from quantscope.study.folder import StudyFolder, Subject, open_folder
 from quantscope.study.pools import dask_executor
-from quantscope.study.results import StudyResult, StudyRow, write_results
+from quantscope.study.results import Change, Measured, StudyResult, StudyRow, write_results
 
 if TYPE_CHECKING:
     from quantscope.study.config import Plan, StudyConfig, preset, read_plan
     from quantscope.study.ptq_study import run_ptq_study
+    from quantscope.study.trials import Trial, Trials
 
 __all__ = [
+    "Change",
     "Job",
+    "Measured",
     "Plan",
     "StudyConfig",
     "StudyFolder",
     "StudyResult",
     "StudyRow",
     "Subject",
+    "Trial",
+    "Trials",
     "dask_executor",
     "key_of",
     "open_folder",
@@ -35,6 +40,7 @@ __all__ = [
 
 _PTQ = dict.fromkeys(("Plan", "StudyConfig", "preset", "read_plan"), "config")
 _PTQ["run_ptq_study"] = "ptq_study"
+_PTQ |= dict.fromkeys(("Trial", "Trials"), "trials")
 
 
 def __getattr__(name: str) -> Any:

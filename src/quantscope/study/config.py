@@ -253,7 +253,7 @@ def _hints() -> dict[str, Any]:
 
 
 def _check_keys(values: Values, what: str) -> None:
-    from quantscope.quantize.config import closest
+    from quantscope.quantize import closest
 
     known = [field.name for field in fields(PtqConfig)] + [INT8_KERNELS]
     for key in values:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from quantscope.data.cache import LOCK, locked
+from quantscope.data import LOCK, locked
 from quantscope.errors import BadDataError, QuantscopeError
 from quantscope.files import (
     check_output,

@@ -17,11 +17,8 @@ from quantscope.data import Samples, load, load_npz
 from quantscope.errors import BadDataError, BadModelError
 from quantscope.model import Execution
 from quantscope.progress import Progress, silent
-from quantscope.quantize import Quantized, quantize_onnx, quantize_torch
-from quantscope.quantize.config import Framework
-from quantscope.run import Evaluation, evaluate, paired
-from quantscope.run.cpu import cpu_name
-from quantscope.run.gap import gap_between
+from quantscope.quantize import Framework, Quantized, quantize_onnx, quantize_torch
+from quantscope.run import Evaluation, cpu_name, evaluate, gap_between, paired
 from quantscope.study.config import StudyConfig
 
 THREADS = 1

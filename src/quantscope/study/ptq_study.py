@@ -22,7 +22,7 @@ from quantscope.model import (
     load_onnx,
 )
 from quantscope.progress import Progress, silent
-from quantscope.quantize.config import Framework
+from quantscope.quantize import Framework
 from quantscope.study.config import Plan
 from quantscope.study.engine import Job, failed_row, key_of, run_jobs
 from quantscope.study.folder import Row, StudyFolder, Subject, open_folder

@@ -11,7 +11,7 @@ from typing import Any
 from quantscope.errors import BadModelError
 from quantscope.model import ModelSource
 from quantscope.progress import Progress, silent
-from quantscope.quantize.config import Framework
+from quantscope.quantize import Framework
 from quantscope.study.config import StudyConfig
 from quantscope.study.engine import key_of
 from quantscope.study.ptq import PtqSetting, baseline_row, kept_row

@@ -13,8 +13,7 @@ from quantscope.app.edits import EditedFile
 from quantscope.app.panes.image_maps import why_no_maps
 from quantscope.app.panes.parts import line, safe, said_of
 from quantscope.app.pictures import thumbnail
-from quantscope.app.widgets.frame import Live
-from quantscope.app.widgets.lists import Thumbnails
+from quantscope.app.widgets import Live, Thumbnails
 from quantscope.app.words import word
 from quantscope.app.worker import mistake
 from quantscope.errors import QuantscopeError

@@ -46,8 +46,8 @@ from quantscope.report.figures import (
     weight_histograms,
     weights_heatmap,
 )
-from quantscope.run.compare.results import TensorComparison
-from quantscope.run.kernels import MOVING_OPS
+from quantscope.run import MOVING_OPS
+from quantscope.run.compare import TensorComparison
 
 _HEAD = {
     "dtype": "type",

@@ -7,8 +7,7 @@ from json import dumps
 from quantscope.app.edits import EditedFile
 from quantscope.app.place import Selection
 from quantscope.plain_text import many, printable
-from quantscope.run.compare.reading import reading
-from quantscope.run.compare.results import Comparison, ErrorSources, TensorComparison
+from quantscope.run.compare import Comparison, ErrorSources, TensorComparison, reading
 
 
 def safe(text: str) -> str:

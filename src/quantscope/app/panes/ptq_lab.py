@@ -14,15 +14,12 @@ from quantscope.app.panes.header import percent, points
 from quantscope.app.panes.parts import line
 from quantscope.app.pictures import WHOLE
 from quantscope.app.place import Given
-from quantscope.app.widgets import Job
-from quantscope.app.widgets.controls import PtqForm
-from quantscope.app.widgets.lists import TrialTable
+from quantscope.app.widgets import Job, PtqForm, TrialTable
 from quantscope.app.worker import Worker
 from quantscope.errors import QuantscopeError
 from quantscope.report.figures import ThemeName
 from quantscope.report.study import accuracy_figure, calibration_curves, calibration_figure
-from quantscope.study.results import Measured, StudyResult
-from quantscope.study.trials import Trial
+from quantscope.study import Measured, StudyResult, Trial
 
 if TYPE_CHECKING:
     from quantscope.app.page import Page

@@ -11,9 +11,9 @@ from quantscope.app.pictures import WHOLE
 from quantscope.app.place import Selection, select_layer, select_tensor
 from quantscope.app.session import Session
 from quantscope.app.words import word
-from quantscope.model.residuals import Branch, Residual, residuals
+from quantscope.model import Branch, Residual, residuals
 from quantscope.report.figures import ThemeName, residual_branches
-from quantscope.run.compare.results import TensorComparison
+from quantscope.run.compare import TensorComparison
 
 _FLOAT = "Nothing is quantized in this network, so its branches have no steps that could differ."
 _NONE = "No layer of this network joins branches that are all quantized with one scale each."

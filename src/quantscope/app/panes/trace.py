@@ -11,9 +11,7 @@ from quantscope.app.edits import EditedFile
 from quantscope.app.panes.parts import line, safe, said_of, table
 from quantscope.app.place import Selection
 from quantscope.app.session import Session
-from quantscope.app.widgets.controls import Choice
-from quantscope.app.widgets.frame import Live
-from quantscope.app.widgets.lists import FeatureMap
+from quantscope.app.widgets import Choice, FeatureMap, Live
 from quantscope.app.words import word
 from quantscope.app.worker import mistake
 from quantscope.data import Samples

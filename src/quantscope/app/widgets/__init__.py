@@ -5,8 +5,38 @@ share; the JS and CSS files are named after the class, and `common.js` stands be
 A new widget is a class in the file of its kind, its `.js`, and a `.css` if it needs one.
 """
 
-from quantscope.app.widgets.frame import Chrome, EditStrip, Job, Opener, Tabs
-from quantscope.app.widgets.graph import Graph
-from quantscope.app.widgets.lists import Gallery, Table
+from quantscope.app.widgets.controls import (
+    Choice,
+    Flips,
+    HistRange,
+    PtqForm,
+    QParam,
+    Recipes,
+    Switches,
+)
+from quantscope.app.widgets.frame import Chrome, EditStrip, Job, Live, Opener, Tabs
+from quantscope.app.widgets.graph import Graph, drawing_of
+from quantscope.app.widgets.lists import FeatureMap, Gallery, Table, Thumbnails, TrialTable
 
-__all__ = ["Chrome", "EditStrip", "Gallery", "Graph", "Job", "Opener", "Table", "Tabs"]
+__all__ = [
+    "Choice",
+    "Chrome",
+    "EditStrip",
+    "FeatureMap",
+    "Flips",
+    "Gallery",
+    "Graph",
+    "HistRange",
+    "Job",
+    "Live",
+    "Opener",
+    "PtqForm",
+    "QParam",
+    "Recipes",
+    "Switches",
+    "Table",
+    "Tabs",
+    "Thumbnails",
+    "TrialTable",
+    "drawing_of",
+]

@@ -1,4 +1,4 @@
-"""This module declares the widgets around every pane: tabs, opener, edits, progress, help on hover."""
+"""This module declares the widgets around every pane: tabs, opener, edits, progress, hover help."""
 
 from typing import Any
 

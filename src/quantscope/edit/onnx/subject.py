@@ -16,9 +16,8 @@ from quantscope.edit.subject import Clips
 from quantscope.edit.wiring import QdqGraph, Wiring
 from quantscope.errors import BadModelError
 from quantscope.files import as_argument
-from quantscope.model import Model, Network, Pairing, pair_models, read_onnx
+from quantscope.model import PROVENANCE_KEY, Model, Network, Pairing, pair_models, read_onnx
 from quantscope.model.onnx import DEFAULT_DOMAINS, OnnxModel, check_model
-from quantscope.model.originals import PROVENANCE_KEY
 
 
 @dataclass(frozen=True)

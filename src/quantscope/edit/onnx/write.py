@@ -11,7 +11,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper
 
-from quantscope.arithmetic.params import QuantParams, storage_dtype
+from quantscope.arithmetic import QuantParams, storage_dtype
 from quantscope.edit.biases import BiasOutcome
 from quantscope.edit.clips import FoldedClip, clip_node
 from quantscope.edit.onnx.rewrite import Rewrite

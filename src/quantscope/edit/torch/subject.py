@@ -15,8 +15,7 @@ from quantscope.edit.torch.shadow import shadow_of
 from quantscope.edit.torch.write import ProgramWriter
 from quantscope.edit.wiring import Wiring
 from quantscope.errors import BadModelError
-from quantscope.model import Model, Network, Pairing
-from quantscope.model.originals import PROVENANCE_KEY
+from quantscope.model import PROVENANCE_KEY, Model, Network, Pairing
 from quantscope.model.torch import ProgramModel, WeightsModel
 
 

@@ -2,7 +2,7 @@
 
 import onnx_ir as ir
 
-from quantscope.arithmetic.affine import quantize
+from quantscope.arithmetic import quantize
 from quantscope.model.assemble import Draft
 from quantscope.model.onnx.graph import (
     MICROSOFT,

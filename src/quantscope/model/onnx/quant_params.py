@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import onnx_ir as ir
 
-from quantscope.arithmetic.params import DTYPE_NAMES, QuantParams
+from quantscope.arithmetic import DTYPE_NAMES, QuantParams
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model.assemble import Draft
 from quantscope.model.network import Array, Shape

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.arithmetic.affine import dequantize, quantize
+from quantscope.arithmetic import dequantize, quantize
 from quantscope.errors import BadModelError
 from quantscope.model.network import Layer, Network, Operand
 from quantscope.model.onnx import OnnxGraph, OnnxModel, input_names, load_onnx, open_graph

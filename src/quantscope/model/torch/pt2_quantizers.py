@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from quantscope.arithmetic.params import QuantParams, storage_dtype
+from quantscope.arithmetic import QuantParams, storage_dtype
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model.assemble import Draft
 from quantscope.model.network import Array

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quantscope.arithmetic.params import QuantParams
+from quantscope.arithmetic import QuantParams
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model.assemble import Draft, Parts, Reading, Step, ValueType, assemble
 from quantscope.model.network import AttributeValue, Network, Shape

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from quantscope.arithmetic.params import QuantParams
+from quantscope.arithmetic import QuantParams
 from quantscope.model.network import Array, AttributeValue
 from quantscope.model.torch import attributes_from, op_type_of
 

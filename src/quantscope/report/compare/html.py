@@ -28,12 +28,9 @@ from quantscope.report.page import SORTING, STYLE, page
 from quantscope.report.provenance_text import provenance_facts
 from quantscope.report.table import Table
 from quantscope.report.wording import signed
-from quantscope.run.compare.reading import flagged, reading, usual
-from quantscope.run.compare.results import Comparison
-from quantscope.run.compare.side_by_side import SideBySide
-from quantscope.run.comparison_details import ComparisonDetails
-from quantscope.run.evaluate import PairedDelta
-from quantscope.run.histograms.results import Histograms
+from quantscope.run import ComparisonDetails, PairedDelta
+from quantscope.run.compare import Comparison, SideBySide, flagged, reading, usual
+from quantscope.run.histograms import Histograms
 
 COMPARISON_STYLE = """
 html { scroll-padding-top: 1rem; }

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from quantscope.model import Network, Pairing
-from quantscope.model.residuals import residuals
+from quantscope.model import Network, Pairing, residuals
 from quantscope.report.figures import (
     ThemeName,
     activation_histogram,
@@ -23,10 +22,9 @@ from quantscope.report.figures import (
     weight_ranges,
 )
 from quantscope.report.html import text_html
-from quantscope.run.compare.results import Comparison, TensorComparison
-from quantscope.run.compare.side_by_side import SideBySide
-from quantscope.run.evaluate import PairedDelta
-from quantscope.run.histograms.results import Histogram
+from quantscope.run import PairedDelta
+from quantscope.run.compare import Comparison, SideBySide, TensorComparison
+from quantscope.run.histograms import Histogram
 
 
 class Picture(NamedTuple):

@@ -6,8 +6,7 @@ from quantscope.plain_text import printable
 from quantscope.report.network_text import spread_text
 from quantscope.report.table import Column, Table
 from quantscope.report.wording import origin_text, rounded
-from quantscope.run.compare.results import Comparison
-from quantscope.run.compare.side_by_side import MatchedTensors, SideBySide, VersionTensor
+from quantscope.run.compare import Comparison, MatchedTensors, SideBySide, VersionTensor
 
 
 def side_by_side_lines(result: SideBySide, width: int | None = None) -> Iterator[str]:

@@ -7,8 +7,7 @@ from quantscope.model import Network
 from quantscope.plain_text import printable
 from quantscope.report.table import Column, Number, Table
 from quantscope.report.wording import signed
-from quantscope.run.compare.reading import flagged
-from quantscope.run.compare.results import Comparison, TensorComparison
+from quantscope.run.compare import Comparison, TensorComparison, flagged
 
 
 def number_column(

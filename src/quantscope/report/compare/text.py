@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from quantscope.plain_text import printable
 from quantscope.report.table import Column, Table
 from quantscope.report.wording import origin_text, rounded
-from quantscope.run.compare.reading import flagged, reading, usual
-from quantscope.run.compare.results import Comparison, TensorComparison
+from quantscope.run.compare import Comparison, TensorComparison, flagged, reading, usual
 
 
 def comparison_lines(result: Comparison, width: int | None = None) -> Iterator[str]:

@@ -23,7 +23,7 @@ from quantscope.report.figures.style import (
     plain,
     theme_of,
 )
-from quantscope.run.compare.results import ChannelComparison, TensorComparison
+from quantscope.run.compare import ChannelComparison, TensorComparison
 
 Array = NDArray[np.float64]
 _MOST_BARS = 128

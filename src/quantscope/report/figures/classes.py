@@ -26,7 +26,7 @@ from quantscope.report.figures.style import (
     theme_of,
 )
 from quantscope.report.wording import signed
-from quantscope.run.evaluate import Evaluation, PairedDelta
+from quantscope.run import Evaluation, PairedDelta
 
 MOST_WRITTEN = 20
 

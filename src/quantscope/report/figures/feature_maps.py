@@ -26,7 +26,7 @@ from quantscope.report.figures.style import (
     plain,
     theme_of,
 )
-from quantscope.run.capture.captured import CapturedTensor
+from quantscope.run.capture import CapturedTensor
 
 Values = NDArray[np.float64]
 

@@ -25,7 +25,7 @@ from quantscope.report.figures.style import (
     plain,
     theme_of,
 )
-from quantscope.run.histograms.results import Histogram, Series, SeriesName
+from quantscope.run.histograms import Histogram, Series, SeriesName
 
 Values = NDArray[np.float64]
 

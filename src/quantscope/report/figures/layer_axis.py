@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from matplotlib.axes import Axes
 
 from quantscope.report.figures.style import SMALL, plain, theme_of
-from quantscope.run.compare.results import Comparison, TensorComparison
+from quantscope.run.compare import Comparison, TensorComparison
 
 MOST_SLANTED = 26
 MOST_NAMES = 64

@@ -22,7 +22,7 @@ from quantscope.report.figures.style import (
     theme_of,
 )
 from quantscope.report.wording import signed
-from quantscope.study.sensitivity.results import RowMode, Sensitivity, SensitivityRow
+from quantscope.study.sensitivity import RowMode, Sensitivity, SensitivityRow
 
 _TITLE = "Sensitivity of the layers"
 _MODES: dict[RowMode, tuple[str, str, str]] = {

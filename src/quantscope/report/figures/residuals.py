@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from quantscope.model.residuals import Residual
+from quantscope.model import Residual
 from quantscope.report.figures.style import (
     ERROR,
     QUANTIZED,
@@ -24,7 +24,7 @@ from quantscope.report.figures.style import (
     plain,
     theme_of,
 )
-from quantscope.run.compare.results import Comparison, TensorComparison
+from quantscope.run.compare import Comparison, TensorComparison
 
 _TITLE = "Residual branches"
 

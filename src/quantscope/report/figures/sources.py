@@ -29,7 +29,7 @@ from quantscope.report.figures.style import (
     plain,
     theme_of,
 )
-from quantscope.run.compare.results import Comparison, ErrorSources, TensorComparison
+from quantscope.run.compare import Comparison, ErrorSources, TensorComparison
 
 _TITLE = "Where the error comes from"
 _WIDTH = 0.78

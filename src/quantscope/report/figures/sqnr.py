@@ -31,7 +31,7 @@ from quantscope.report.figures.style import (
     plain,
     theme_of,
 )
-from quantscope.run.compare.results import Comparison, TensorComparison
+from quantscope.run.compare import Comparison, TensorComparison
 
 _TITLE = "SQNR along the network"
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from quantscope.model.network import Dim, Layer, Network, total
+from quantscope.model import Dim, Layer, Network, total
 from quantscope.plain_text import printable
 from quantscope.report.network_text import batch_of, spread_text
 from quantscope.report.wording import amount, attributes_text, shape_text, type_text

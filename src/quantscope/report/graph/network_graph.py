@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from quantscope.model.network import Dim, Edge, Layer, Network, Operand, QuantTensor
+from quantscope.model import Dim, Edge, Layer, Network, Operand, QuantTensor
 from quantscope.plain_text import elided, printable
 from quantscope.report.graph.drawing import Drawing, Legend, Link, Node, kind_of
 from quantscope.report.graph.overlay import Overlay

@@ -8,7 +8,7 @@ from typing import Any
 
 from quantscope.errors import BadConfigError, BadDataError
 from quantscope.files import read_json
-from quantscope.model.network import Network
+from quantscope.model import Network
 from quantscope.plain_text import elided, printable
 
 _UNITS = {

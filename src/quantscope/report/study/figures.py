@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from quantscope.report.figures.style import (
+from quantscope.report.figures import (
     BLUE,
     CHANGE,
     FAINT,
@@ -30,7 +30,7 @@ from quantscope.report.figures.style import (
     theme_of,
 )
 from quantscope.report.wording import signed
-from quantscope.study.results import Change, Measured, StudyResult, StudyRow
+from quantscope.study import Change, Measured, StudyResult, StudyRow
 
 EXECUTION_COLOURS = {"reference": BLUE, "runtime": VERMILLION}
 EXECUTION_NAMES = {"reference": "reference execution", "runtime": "runtime execution"}

@@ -12,7 +12,7 @@ from quantscope.report.html import facts_html, list_html, table_html, text_html
 from quantscope.report.page import STYLE, page
 from quantscope.report.study.figures import study_figures
 from quantscope.report.table import Column, Table
-from quantscope.study.results import StudyResult, StudyRow
+from quantscope.study import StudyResult, StudyRow
 
 CAPTIONS = {
     "accuracy": "Accuracy of every configuration against the float model, in both executions.",

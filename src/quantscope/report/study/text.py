@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from quantscope.plain_text import many
 from quantscope.report.table import Column, Line, Table
-from quantscope.study.results import StudyResult, StudyRow
+from quantscope.study import StudyResult, StudyRow
 
 _NUMBERS = ("reference", "delta", "runtime", "kernel gap", "worst class", "kB", "integer")
 

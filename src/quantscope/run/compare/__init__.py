@@ -1,1 +1,117 @@
-"""Comparison: a float and a quantized network on the same samples, tensor by tensor."""
+"""A float and a quantized network on the same samples, tensor by tensor.
+
+How it is put together
+- `pair.py` has the protocol: a `PairRun` runs both networks and gives sums between them;
+  `compare.py` drives it. `sources.py` says where an error can come from, `sums.py` how values are
+  summed.
+- `statistics.py` says what the sums mean, `scores.py` what the outputs have in common, `weights.py`
+  what rounding did to constants; `results.py` is what comes of it, `reading.py` what stands out.
+- `side_by_side.py` compares two quantized versions.
+
+How something is added
+- A statistic: a row of sums in both implementations (`run/onnx/compare`, `run/torch/probes.py`),
+  and what it means in `statistics.py`.
+"""
+
+from quantscope.run.compare.compare import compare, compare_pair, pair_networks, small_batch
+from quantscope.run.compare.pair import (
+    ONLY_SQNR,
+    Constants,
+    Detail,
+    PairBatch,
+    PairRun,
+    Probe,
+    ProbeSums,
+)
+from quantscope.run.compare.reading import flagged, from_another, reading, usual
+from quantscope.run.compare.results import (
+    ChannelComparison,
+    Comparison,
+    ErrorSources,
+    TensorComparison,
+    Uncompared,
+)
+from quantscope.run.compare.scores import ScoreKeeper
+from quantscope.run.compare.side_by_side import (
+    MatchedTensors,
+    SideBySide,
+    VersionTensor,
+    compare_with,
+    find_originals,
+)
+from quantscope.run.compare.sources import (
+    SEVERAL_SCALES,
+    Leaf,
+    NoSourcesError,
+    Pieces,
+    find_pieces,
+    region_before,
+)
+from quantscope.run.compare.statistics import Accumulator
+from quantscope.run.compare.sums import (
+    CLIP_TOLERANCE,
+    CLIPPED,
+    COUNTS,
+    ENERGIES,
+    FLOAT_ENDS,
+    clipped_sums,
+    ends_of,
+    energy_sums,
+    layout_of,
+    nothing_is_below,
+    source_names,
+    source_sums,
+    value_sums,
+)
+from quantscope.run.compare.weights import compare_constants, compared
+
+__all__ = [
+    "CLIPPED",
+    "CLIP_TOLERANCE",
+    "COUNTS",
+    "ENERGIES",
+    "FLOAT_ENDS",
+    "ONLY_SQNR",
+    "SEVERAL_SCALES",
+    "Accumulator",
+    "ChannelComparison",
+    "Comparison",
+    "Constants",
+    "Detail",
+    "ErrorSources",
+    "Leaf",
+    "MatchedTensors",
+    "NoSourcesError",
+    "PairBatch",
+    "PairRun",
+    "Pieces",
+    "Probe",
+    "ProbeSums",
+    "ScoreKeeper",
+    "SideBySide",
+    "TensorComparison",
+    "Uncompared",
+    "VersionTensor",
+    "clipped_sums",
+    "compare",
+    "compare_constants",
+    "compare_pair",
+    "compare_with",
+    "compared",
+    "ends_of",
+    "energy_sums",
+    "find_originals",
+    "find_pieces",
+    "flagged",
+    "from_another",
+    "layout_of",
+    "nothing_is_below",
+    "pair_networks",
+    "reading",
+    "region_before",
+    "small_batch",
+    "source_names",
+    "source_sums",
+    "usual",
+    "value_sums",
+]

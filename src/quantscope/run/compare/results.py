@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.errors import BadModelError
-from quantscope.model import Execution
-from quantscope.model.network import Role
+from quantscope.model import Execution, Role
 
 SCHEMA_VERSION = 1
 

@@ -18,12 +18,12 @@ from quantscope.model import (
     ModelSource,
     Network,
     Pairing,
+    Role,
     find_original,
     open_model,
     pair_models,
+    params_to_dict,
 )
-from quantscope.model.network import Role
-from quantscope.model.network_json import params_to_dict
 from quantscope.progress import Progress, silent
 from quantscope.run.compare.compare import compare
 from quantscope.run.compare.results import Comparison, TensorComparison

@@ -28,8 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.arithmetic import QuantParams
-from quantscope.model import Network, QuantTensor
-from quantscope.model.channels import activation_channel_axis
+from quantscope.model import Network, QuantTensor, activation_channel_axis
 
 ValueT = TypeVar("ValueT")
 

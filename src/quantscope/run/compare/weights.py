@@ -7,9 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.arithmetic import QuantParams, sqnr_db_of_energies
-from quantscope.model import Network, QuantTensor
-from quantscope.model.channels import compared_channel_axis, reads_transposed
-from quantscope.model.network import Layer, Operand
+from quantscope.model import (
+    Layer,
+    Network,
+    Operand,
+    QuantTensor,
+    compared_channel_axis,
+    reads_transposed,
+)
 from quantscope.model.pairing import Constants, Pairing, TensorPair
 from quantscope.run.compare.results import (
     ChannelComparison,

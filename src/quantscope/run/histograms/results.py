@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from quantscope.arithmetic import QuantParams
 from quantscope.errors import BadConfigError, BadModelError
-from quantscope.model import Execution
-from quantscope.model.network import Role
-from quantscope.run.compare.results import Uncompared
+from quantscope.model import Execution, Role
+from quantscope.run.compare import Uncompared
 from quantscope.run.histograms.counts import Counts, Grid, StepCounts, edges_between
 
 SCHEMA_VERSION = 1

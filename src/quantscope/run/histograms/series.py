@@ -10,7 +10,7 @@ from quantscope.arithmetic import QuantParams, dequantize, params_from_range, qu
 from quantscope.errors import BadConfigError
 from quantscope.model import QuantTensor
 from quantscope.model.pairing import TensorPair
-from quantscope.run.compare.sums import CLIP_TOLERANCE
+from quantscope.run.compare import CLIP_TOLERANCE
 from quantscope.run.histograms.counts import (
     Grid,
     StepCounts,

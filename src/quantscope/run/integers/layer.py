@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from quantscope.arithmetic import ConvAttributes, QuantParams
 from quantscope.errors import BadModelError
-from quantscope.model import Layer, Network, Operand, QuantTensor
-from quantscope.model.channels import weight_channel_axis
+from quantscope.model import Layer, Network, Operand, QuantTensor, weight_channel_axis
 from quantscope.model.onnx import OnnxGraph, input_names
 
 Array = NDArray[Any]

@@ -10,8 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from quantscope.arithmetic import Saturation, dequantize, quantize
-from quantscope.arithmetic.window import resolve_window, windows
+from quantscope.arithmetic import Saturation, dequantize, quantize, resolve_window, windows
 from quantscope.errors import BadModelError
 from quantscope.model import Layer, ModelSource, Network, QuantTensor, open_model
 from quantscope.model.onnx import OnnxGraph

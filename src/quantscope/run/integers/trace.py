@@ -24,8 +24,7 @@ from quantscope.model import (
     open_model,
 )
 from quantscope.model.onnx import OnnxModel
-from quantscope.run.capture.capture import capture
-from quantscope.run.capture.captured import Capture, CapturedTensor
+from quantscope.run.capture import Capture, CapturedTensor, capture
 from quantscope.run.counterpart import float_tensor_of
 from quantscope.run.integers.compute import compute, operands_of
 from quantscope.run.integers.layer import COMPUTING_OPS, Array, IntegerLayer, integer_layer

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quantscope.run.capture.captured import Capture
+from quantscope.run.capture import Capture
 from quantscope.run.cpu import saturates_8bit_products
 from quantscope.run.integers.compute import compute, operands_of, saturation_of
 from quantscope.run.integers.layer import MULTIPLYING, Array, IntegerLayer

@@ -6,8 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from quantscope.arithmetic import fixed_point_multiplier
-from quantscope.arithmetic.window import Window, resolve_window
+from quantscope.arithmetic import Window, fixed_point_multiplier, resolve_window
 from quantscope.model import QuantTensor
 from quantscope.run.integers.compute import pool_sums
 from quantscope.run.integers.layer import Array, IntegerLayer, accumulator_scale

@@ -1,1 +1,20 @@
-"""The `Runnable` of ONNX models, executed by onnxruntime."""
+"""ONNX models, run by onnxruntime.
+
+How it is put together
+- `runnable.py` is the `Runnable`, `sessions.py` opens sessions the same way everywhere.
+- `seeing.py` and `readers.py` read inner values where that does not change what runs, or cut out
+  the part of a graph that computes them; `kernels.py` reads what the optimizer made of each layer,
+  and which kernels an edit changes.
+- `compare/` is the comparison as one graph.
+- `whatif.py` runs edited models by `suffix/`, only as far as an edit reaches; `whatif_sqnr.py`
+  compares them, `whatif_off.py` and `visible.py` look at what a comparison's graph does not show.
+"""
+
+from quantscope.run.onnx.runnable import OnnxRunnable
+from quantscope.run.onnx.sessions import reason_of, session_of
+
+__all__ = [
+    "OnnxRunnable",
+    "reason_of",
+    "session_of",
+]

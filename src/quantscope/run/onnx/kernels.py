@@ -23,8 +23,8 @@ from quantscope.model import Network, read_onnx
 from quantscope.model.onnx import QDQ_OPS, QOPERATOR_OPS, OnnxModel
 from quantscope.run.kernels import INT8_OPTION, MOVING_OPS, KernelMap, LayerKernel
 from quantscope.run.onnx.sessions import reason_of, session_options
-from quantscope.run.onnx.suffix.graph import ValueGraph, executed_graph
-from quantscope.run.whatif.runner import KernelChange
+from quantscope.run.onnx.suffix import ValueGraph, executed_graph
+from quantscope.run.whatif import KernelChange
 
 
 def name_by_layer(proto: onnx.ModelProto, network: Network) -> onnx.ModelProto:

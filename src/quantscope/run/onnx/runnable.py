@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from quantscope.data import Samples
 from quantscope.edit import Editor
 from quantscope.errors import BadModelError
-from quantscope.model import Execution, Pairing, QuantTensor
-from quantscope.model.network import Port
+from quantscope.model import Execution, Pairing, Port, QuantTensor
 from quantscope.model.onnx import OnnxModel, classifier_input
 from quantscope.progress import Progress
-from quantscope.run.capture.captured import Seen, Wanted
-from quantscope.run.compare.pair import Detail
+from quantscope.run.capture import Seen, Wanted
+from quantscope.run.compare import Detail
 from quantscope.run.cpu import cpu_name
-from quantscope.run.histograms.question import ValueReader
+from quantscope.run.histograms import ValueReader
 from quantscope.run.intake import Feeds, Intake
 from quantscope.run.kernels import INT8_OPTION, KernelMap
 from quantscope.run.onnx.kernels import map_kernels, map_model, name_by_layer
@@ -30,7 +29,7 @@ from quantscope.run.onnx.sessions import open_session, run_session, session_of
 from quantscope.run.runnable import Runnable, Scores
 
 if TYPE_CHECKING:
-    from quantscope.run.onnx.compare.pair import OnnxPair
+    from quantscope.run.onnx.compare import OnnxPair
     from quantscope.run.onnx.whatif import OnnxEditedRunner
 
 Array = NDArray[Any]
@@ -123,7 +122,7 @@ class OnnxRunnable(Runnable):
     def against(
         self, floats: Runnable, pairing: Pairing | None = None, *, detail: Detail = "full"
     ) -> "OnnxPair":
-        from quantscope.run.onnx.compare.pair import OnnxPair
+        from quantscope.run.onnx.compare import OnnxPair
 
         return OnnxPair(self, floats.model.as_onnx("compare"), pairing, detail=detail)
 

@@ -19,7 +19,7 @@ from quantscope.arithmetic import quantize
 from quantscope.data import Samples
 from quantscope.model import QuantTensor
 from quantscope.progress import Progress
-from quantscope.run.capture.captured import SampleParts, Seen, Wanted, to_captured
+from quantscope.run.capture import SampleParts, Seen, Wanted, to_captured
 from quantscope.run.intake import Intake
 from quantscope.run.kernels import KernelMap, changed_layers
 from quantscope.run.onnx.kernels import map_kernels

@@ -12,7 +12,7 @@ from functools import cached_property
 import onnx
 
 from quantscope.run.onnx.seeing import add_outputs
-from quantscope.run.onnx.suffix.graph import Digest, ValueGraph, optimize, value_graph
+from quantscope.run.onnx.suffix import Digest, ValueGraph, optimize, value_graph
 
 CHANGES_KERNELS = "cannot be seen without changing the kernels that run"
 # What lies between a kernel's integers and the layout that the file states.

@@ -10,12 +10,10 @@ from quantscope.edit import Applied, Editor
 from quantscope.progress import Progress
 from quantscope.run.evaluate import Evaluation, classify
 from quantscope.run.onnx.kernels import KernelWatch
-from quantscope.run.onnx.suffix.graph import ValueGraph
-from quantscope.run.onnx.suffix.runner import SuffixRunner
+from quantscope.run.onnx.suffix import SuffixRunner, ValueGraph
 from quantscope.run.onnx.whatif_sqnr import SqnrReader
 from quantscope.run.runnable import Scores
-from quantscope.run.whatif.downstream import DownstreamSqnr
-from quantscope.run.whatif.runner import KernelChange
+from quantscope.run.whatif import DownstreamSqnr, KernelChange
 
 if TYPE_CHECKING:
     from quantscope.run.onnx.runnable import OnnxRunnable

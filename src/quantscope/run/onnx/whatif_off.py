@@ -10,9 +10,8 @@ from onnx import helper, numpy_helper
 
 from quantscope.model import Network, QuantTensor
 from quantscope.model.pairing import Pairing
-from quantscope.run.compare.pair import ONLY_SQNR
-from quantscope.run.onnx.compare.graph import ComparisonGraph, GraphProbe
-from quantscope.run.onnx.compare.merge import FLOAT, QUANTIZED
+from quantscope.run.compare import ONLY_SQNR
+from quantscope.run.onnx.compare import FLOAT, QUANTIZED, ComparisonGraph, GraphProbe
 
 
 def add_switched_off(

@@ -16,28 +16,32 @@ import onnx
 
 from quantscope.edit import Applied, Editor
 from quantscope.errors import BadConfigError
-from quantscope.model import unknown_original
+from quantscope.model import Array, unknown_original
 from quantscope.model.pairing import Pairing
 from quantscope.progress import Progress
-from quantscope.run.compare.results import Comparison, TensorComparison, Uncompared
-from quantscope.run.compare.scores import ScoreKeeper
-from quantscope.run.compare.statistics import Accumulator
+from quantscope.run.compare import (
+    Accumulator,
+    Comparison,
+    ScoreKeeper,
+    TensorComparison,
+    Uncompared,
+)
 from quantscope.run.evaluate import Evaluation
-from quantscope.run.onnx.compare.graph import ComparisonGraph, GraphProbe, build_graph
-from quantscope.run.onnx.compare.merge import FLOAT
-from quantscope.run.onnx.suffix.graph import (
+from quantscope.run.onnx.compare import FLOAT, ComparisonGraph, GraphProbe, build_graph
+from quantscope.run.onnx.suffix import (
+    FLOAT_BYTES_AN_IMAGE,
     Digest,
+    PartBatch,
+    PartRunner,
     ValueGraph,
     chain_of,
     executed_graph,
     frontier,
     value_graph,
 )
-from quantscope.run.onnx.suffix.kept import FLOAT_BYTES_AN_IMAGE
-from quantscope.run.onnx.suffix.part import Array, PartBatch, PartRunner
 from quantscope.run.onnx.visible import Visible, carry_over, find_visible
 from quantscope.run.onnx.whatif_off import add_switched_off
-from quantscope.run.whatif.downstream import (
+from quantscope.run.whatif import (
     NOT_QUANTIZED,
     DownstreamSqnr,
     mark_unquantized,

@@ -1,1 +1,20 @@
-"""The `Runnable`s of PyTorch programs, archives and weights. Needs the `torch` extra."""
+"""PyTorch's programs, weights and archives, run by PyTorch. Needs the `torch` extra.
+
+How it is put together
+- `runnable.py` has a `Runnable` for each kind of file, `nodes.py` runs a program node by node,
+  `script.py` follows an archive's graph, `seeing.py` reads inner values.
+- `pair.py` is the `PairRun`: `pairs.py` runs two programs side by side in the order of
+  `schedule.py` and `steps.py`, `probes.py` takes the sums, `sources.py` runs a layer again on other
+  inputs, `quantizers.py` has quantizers as functions, `weights.py` compares constants.
+- `whatif.py` runs edited programs whole, `whatif_sqnr.py` compares them.
+- `writes.py` knows which values are written into later; `threads.py` keeps threads and freed memory
+  out of each other's way.
+
+torch is imported inside functions, so that importing this room costs nothing where it is missing.
+"""
+
+from quantscope.run.torch.runnable import open_torch
+
+__all__ = [
+    "open_torch",
+]

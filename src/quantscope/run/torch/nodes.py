@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.arithmetic.params import storage_dtype
+from quantscope.arithmetic import storage_dtype
 from quantscope.errors import BadModelError
 from quantscope.model.torch import first_line
 from quantscope.run.torch.writes import written_by

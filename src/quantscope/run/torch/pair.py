@@ -10,9 +10,16 @@ from quantscope.data import Samples
 from quantscope.errors import BadModelError
 from quantscope.model import Model, Network, Pairing, TensorPair
 from quantscope.model.torch import WeightsModel
-from quantscope.run.compare.compare import pair_networks, small_batch
-from quantscope.run.compare.pair import Constants, Detail, PairBatch, ProbeSums
-from quantscope.run.compare.results import Comparison, TensorComparison
+from quantscope.run.compare import (
+    Comparison,
+    Constants,
+    Detail,
+    PairBatch,
+    ProbeSums,
+    TensorComparison,
+    pair_networks,
+    small_batch,
+)
 from quantscope.run.intake import Batch, Intake
 from quantscope.run.torch.pairs import PairedPrograms
 from quantscope.run.torch.probes import TorchProbe

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.model.channels import activation_channel_axis
+from quantscope.model import activation_channel_axis
 from quantscope.model.pairing import Pairing, TensorPair
-from quantscope.run.compare.pair import ONLY_SQNR, Detail
-from quantscope.run.compare.sources import (
+from quantscope.run.compare import (
+    ONLY_SQNR,
     SEVERAL_SCALES,
+    Detail,
     Leaf,
     NoSourcesError,
     Pieces,

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from quantscope.model import QuantTensor
 from quantscope.model.pairing import TensorPair
-from quantscope.run.compare.pair import Detail, Probe
-from quantscope.run.compare.sources import Pieces
-from quantscope.run.compare.sums import (
+from quantscope.run.compare import (
     CLIP_TOLERANCE,
+    Detail,
+    Pieces,
+    Probe,
     clipped_sums,
     energy_sums,
     nothing_is_below,

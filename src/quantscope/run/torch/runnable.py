@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from quantscope.data import Samples
 from quantscope.edit import Editor
 from quantscope.errors import BadModelError
-from quantscope.model import Model, Network, Pairing, QuantTensor, TensorPair
-from quantscope.model.network import Port, show_shape
+from quantscope.model import Model, Network, Pairing, Port, QuantTensor, TensorPair, show_shape
 from quantscope.model.torch import (
     ONE_AT_A_TIME,
     ProgramGraph,
@@ -31,10 +30,10 @@ from quantscope.model.torch import (
 )
 from quantscope.model.torchscript import ArchiveModel
 from quantscope.progress import Progress
-from quantscope.run.capture.captured import Seen, Wanted
-from quantscope.run.compare.pair import Detail
+from quantscope.run.capture import Seen, Wanted
+from quantscope.run.compare import Detail
 from quantscope.run.cpu import cpu_name
-from quantscope.run.histograms.question import ValueReader
+from quantscope.run.histograms import ValueReader
 from quantscope.run.intake import (
     Feeds,
     Intake,

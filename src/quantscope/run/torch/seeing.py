@@ -11,7 +11,7 @@ from quantscope.arithmetic import QuantParams
 from quantscope.data import Samples
 from quantscope.model import QuantTensor
 from quantscope.progress import Progress
-from quantscope.run.capture.captured import CapturedTensor, SampleParts, Seen, Wanted, to_captured
+from quantscope.run.capture import CapturedTensor, SampleParts, Seen, Wanted, to_captured
 from quantscope.run.intake import Feeds
 from quantscope.run.torch.nodes import as_array, run_nodes
 from quantscope.run.torch.script import CannotFollowError, Follower

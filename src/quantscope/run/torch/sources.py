@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from quantscope.run.compare.sources import Leaf, NoSourcesError, Pieces
+from quantscope.run.compare import Leaf, NoSourcesError, Pieces
 from quantscope.run.torch.nodes import Values, call
 from quantscope.run.torch.quantizers import is_quantize, operator_of
 

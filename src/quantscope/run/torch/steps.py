@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from quantscope.run.compare.pair import Detail
+from quantscope.run.compare import Detail
 from quantscope.run.torch.nodes import prepare
 from quantscope.run.torch.probes import Measurement, Scratch, TorchProbe
 from quantscope.run.torch.quantizers import ProgramQuantizer

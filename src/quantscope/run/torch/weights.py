@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.errors import BadModelError
-from quantscope.model.channels import compared_channel_axis
+from quantscope.model import compared_channel_axis
 from quantscope.model.pairing import UNLIKE, Pairing, Sample, TensorPair, weight_likeness
-from quantscope.run.compare.results import TensorComparison, Uncompared
-from quantscope.run.compare.weights import compared
+from quantscope.run.compare import TensorComparison, Uncompared, compared
 from quantscope.run.torch.nodes import as_array, names_read
 from quantscope.run.torch.quantizers import operator_of
 

@@ -15,8 +15,7 @@ from quantscope.run.runnable import Scores, open_runnable
 from quantscope.run.torch.pair import fitting_pairing
 from quantscope.run.torch.runnable import ProgramRunnable, program_of
 from quantscope.run.torch.whatif_sqnr import ProgramSqnr
-from quantscope.run.whatif.downstream import DownstreamSqnr
-from quantscope.run.whatif.runner import KernelChange
+from quantscope.run.whatif import DownstreamSqnr, KernelChange
 
 _ANSWERS = 32
 

@@ -10,14 +10,13 @@ from quantscope.data import Samples
 from quantscope.model import Pairing, QuantTensor
 from quantscope.model.pairing import TensorPair
 from quantscope.progress import Progress
-from quantscope.run.compare.compare import compare_pair
-from quantscope.run.compare.results import Comparison
+from quantscope.run.compare import Comparison, compare_pair
 from quantscope.run.evaluate import Evaluation
 from quantscope.run.torch.nodes import names_read
 from quantscope.run.torch.pair import ProgramPair
 from quantscope.run.torch.quantizers import ProgramQuantizer, no_quantizer
 from quantscope.run.torch.runnable import ProgramRunnable
-from quantscope.run.whatif.downstream import (
+from quantscope.run.whatif import (
     NOT_QUANTIZED,
     DownstreamSqnr,
     mark_unquantized,

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from quantscope.run.compare.results import Comparison, TensorComparison, Uncompared
+from quantscope.run.compare import Comparison, TensorComparison, Uncompared
 
 NOT_QUANTIZED = "it is not quantized any more"
 _FLOAT_BITS = 32

@@ -1,1 +1,17 @@
-"""Sensitivity: which layers the score of a quantized network hangs on."""
+"""Which layers the score of a quantized network hangs on.
+
+`sensitivity.py` is the way in: it switches each layer's quantization. `graph.py` puts all variants
+into one graph that computes once what they have in common, `sweep.py` runs it, `rows.py` ranks,
+`results.py` is what comes of it.
+"""
+
+from quantscope.study.sensitivity.results import Base, RowMode, Sensitivity, SensitivityRow
+from quantscope.study.sensitivity.sensitivity import sensitivity
+
+__all__ = [
+    "Base",
+    "RowMode",
+    "Sensitivity",
+    "SensitivityRow",
+    "sensitivity",
+]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import onnx
 from onnx import helper
 
-from quantscope.run.onnx.suffix.graph import Digest, ValueGraph, read_by
+from quantscope.run.onnx.suffix import Digest, ValueGraph, read_by
 
 MOST_NODES = 2000
 MOST_BYTES = 1 << 30

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from quantscope.arithmetic import sqnr_db_of_values
 from quantscope.data import Samples
 from quantscope.model import Execution
-from quantscope.run.evaluate import Evaluation, PairedDelta, judge_scores
-from quantscope.run.runnable import Scores
+from quantscope.run import Evaluation, PairedDelta, Scores, judge_scores
 from quantscope.study.sensitivity.results import Base, RowMode, SensitivityRow
 
 

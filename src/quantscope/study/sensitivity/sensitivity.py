@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from quantscope.data import Samples
-from quantscope.edit import Applied, Edit, Editor, Off, On
-from quantscope.edit.settings import parts_of
+from quantscope.edit import Applied, Edit, Editor, Off, On, parts_of
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import (
     Execution,
@@ -22,11 +21,17 @@ from quantscope.model import (
 )
 from quantscope.model.onnx import OnnxModel
 from quantscope.progress import Progress, silent
-from quantscope.run.compare.reading import from_another
-from quantscope.run.evaluate import evaluate
-from quantscope.run.intake import check_batch, check_samples, cores
-from quantscope.run.onnx.suffix.graph import ValueGraph, executed_graph, value_graph
-from quantscope.run.runnable import Runnable, Scores, open_runnable
+from quantscope.run import (
+    Runnable,
+    Scores,
+    check_batch,
+    check_samples,
+    cores,
+    evaluate,
+    open_runnable,
+)
+from quantscope.run.compare import from_another
+from quantscope.run.onnx.suffix import ValueGraph, executed_graph, value_graph
 from quantscope.study.sensitivity.results import (
     INPUT_TYPE,
     Mode,

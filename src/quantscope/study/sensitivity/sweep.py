@@ -13,10 +13,9 @@ from quantscope.data import Samples
 from quantscope.errors import BadModelError
 from quantscope.model import Network
 from quantscope.progress import Progress
-from quantscope.run.intake import Batch, Intake, cores, run_side_by_side
-from quantscope.run.onnx.sessions import reason_of, session_of
-from quantscope.run.onnx.suffix.graph import ValueGraph, intake_of
-from quantscope.run.runnable import Scores
+from quantscope.run import Batch, Intake, Scores, cores, run_side_by_side
+from quantscope.run.onnx import reason_of, session_of
+from quantscope.run.onnx.suffix import ValueGraph, intake_of
 from quantscope.study.sensitivity.graph import INPUT, SharedGraph
 
 # What the variants have in common should still be near the cores when they read it; measured.

@@ -21,7 +21,7 @@ from quantscope.errors import QuantscopeError, StoppedError
 from quantscope.model import Execution
 from quantscope.progress import Progress
 from quantscope.run import PairedDelta
-from quantscope.run.whatif.whatif import DownstreamSqnr, Effect, KernelChange, WhatIf
+from quantscope.run.whatif import DownstreamSqnr, Effect, KernelChange, WhatIf
 
 _SECONDS_OF_REST = 0.25
 _MOST_TOOLS = 8

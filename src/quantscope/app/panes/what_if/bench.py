@@ -27,13 +27,10 @@ from quantscope.app.panes.what_if.specs import (
 )
 from quantscope.app.panes.what_if.switches import edit_items, edits_after, parts_for, switch_items
 from quantscope.app.session import Session
-from quantscope.app.widgets import Job
-from quantscope.app.widgets.controls import Choice, Flips, HistRange, QParam, Switches
-from quantscope.app.widgets.frame import Live
+from quantscope.app.widgets import Choice, Flips, HistRange, Job, Live, QParam, Switches
 from quantscope.app.worker import Worker
 from quantscope.data import Samples
-from quantscope.edit import Applied, Editor
-from quantscope.edit.edits import EditedRole
+from quantscope.edit import Applied, EditedRole, Editor
 from quantscope.errors import BadConfigError, QuantscopeError
 from quantscope.plain_text import many
 from quantscope.progress import Progress

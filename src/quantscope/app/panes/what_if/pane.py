@@ -15,7 +15,7 @@ from quantscope.edit import Applied, Change
 from quantscope.plain_text import many
 from quantscope.report import spread_text
 from quantscope.run import Evaluation, PairedDelta
-from quantscope.run.whatif.whatif import Effect
+from quantscope.run.whatif import Effect
 
 if TYPE_CHECKING:
     from quantscope.app.panes.what_if.bench import Bench

@@ -7,7 +7,7 @@ import marimo as mo
 
 from quantscope.app.edits import Edits
 from quantscope.app.place import Given
-from quantscope.app.widgets.controls import Recipes
+from quantscope.app.widgets import Recipes
 from quantscope.edit import Recipe, describe, guided_recipes, replay
 from quantscope.errors import BadConfigError, QuantscopeError
 from quantscope.model import bundled_models

@@ -22,11 +22,12 @@ from quantscope.edit import (
     OnRole,
     Preview,
     SetScale,
+    parts_of,
+    stays_symmetric,
 )
-from quantscope.edit.settings import parts_of, stays_symmetric
 from quantscope.errors import QuantscopeError
 from quantscope.model import Layer, QuantTensor
-from quantscope.run.histograms.results import Histogram
+from quantscope.run.histograms import Histogram
 
 _BINS = 160
 _NAMED = 4

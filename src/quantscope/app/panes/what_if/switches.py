@@ -11,8 +11,7 @@ from quantscope.app.panes.what_if.specs import Situation
 from quantscope.app.place import select_layer, select_tensor
 from quantscope.app.session import Session
 from quantscope.arithmetic import QuantParams
-from quantscope.edit import Applied, Edit, SetScale, describe
-from quantscope.edit.settings import ROLES, parts_of
+from quantscope.edit import ROLES, Applied, Edit, SetScale, describe, parts_of
 from quantscope.errors import BadConfigError
 from quantscope.model import QuantTensor
 

@@ -13,13 +13,19 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto
 
-from quantscope.model import Network, QuantTensor
-from quantscope.model.channels import activation_channel_axis
+from quantscope.model import Network, QuantTensor, activation_channel_axis
 from quantscope.model.pairing import Pairing, TensorPair
-from quantscope.run.compare.pair import ONLY_SQNR, Detail, Probe, ProbeSums
-from quantscope.run.compare.results import ErrorSources
-from quantscope.run.compare.sources import Leaf, NoSourcesError
-from quantscope.run.compare.sums import energy_sums, value_sums
+from quantscope.run.compare import (
+    ONLY_SQNR,
+    Detail,
+    ErrorSources,
+    Leaf,
+    NoSourcesError,
+    Probe,
+    ProbeSums,
+    energy_sums,
+    value_sums,
+)
 from quantscope.run.onnx.compare.merge import FLOAT, QUANTIZED, Canvas
 from quantscope.run.onnx.compare.sources import Half
 from quantscope.run.onnx.compare.sums import ProbeWriter

@@ -11,11 +11,15 @@ from quantscope.data import Samples
 from quantscope.model import Network, Pairing
 from quantscope.model.onnx import OnnxModel
 from quantscope.model.pairing import constants_of
+from quantscope.run.compare import (
+    Comparison,
+    Detail,
+    PairBatch,
+    compare_constants,
+    pair_networks,
+    small_batch,
+)
 from quantscope.run.compare import pair as protocol
-from quantscope.run.compare.compare import pair_networks, small_batch
-from quantscope.run.compare.pair import Detail, PairBatch
-from quantscope.run.compare.results import Comparison
-from quantscope.run.compare.weights import compare_constants
 from quantscope.run.intake import Batch, Feeds
 from quantscope.run.onnx.compare.graph import build_graph
 from quantscope.run.onnx.compare.session import FEWEST_IMAGES, TRIAL_IMAGES, ComparisonSession

@@ -19,7 +19,7 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from quantscope.errors import BadModelError
-from quantscope.run.compare.sums import CLIPPED, COUNTS, ENERGIES, FLOAT_ENDS, source_names
+from quantscope.run.compare import CLIPPED, COUNTS, ENERGIES, FLOAT_ENDS, source_names
 from quantscope.run.onnx.compare.graph import ComparisonGraph, GraphProbe
 from quantscope.run.onnx.compare.merge import QUANTIZED
 from quantscope.run.onnx.sessions import open_proto, reason_of, session_of, session_options

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import onnx
 
-from quantscope.run.compare.sources import Leaf, NoSourcesError, Pieces
+from quantscope.run.compare import Leaf, NoSourcesError, Pieces
 from quantscope.run.onnx.compare.merge import Canvas
 
 _CLIPS = ("Relu", "Clip")

@@ -11,20 +11,18 @@ from quantscope.arithmetic import QuantParams
 from quantscope.model import QuantTensor
 from quantscope.model.onnx import MOVES_INTEGERS
 from quantscope.model.pairing import TensorPair
-from quantscope.run.compare.results import ErrorSources
-from quantscope.run.compare.sources import (
+from quantscope.run.compare import (
+    CLIP_TOLERANCE,
     SEVERAL_SCALES,
+    ErrorSources,
     NoSourcesError,
     Pieces,
-    find_pieces,
-    region_before,
-)
-from quantscope.run.compare.sums import (
-    CLIP_TOLERANCE,
     clipped_sums,
     ends_of,
+    find_pieces,
     layout_of,
     nothing_is_below,
+    region_before,
     source_sums,
 )
 from quantscope.run.onnx.compare.merge import FLOAT, QUANTIZED

@@ -19,8 +19,7 @@ import onnxruntime as ort
 from onnx import helper
 
 from quantscope.errors import BadModelError
-from quantscope.model import Execution
-from quantscope.model.network import Port
+from quantscope.model import Execution, Port
 from quantscope.run.intake import Intake
 from quantscope.run.onnx.sessions import reason_of, session_options
 
