@@ -22,7 +22,6 @@ def setup():
         help,
         image_maps,
         layer,
-        layer_pictures,
         layers,
         residuals,
         what_if,
@@ -37,7 +36,6 @@ def setup():
         help,
         image_maps,
         layer,
-        layer_pictures,
         layers,
         mo,
         residuals,
@@ -140,13 +138,11 @@ def tabs(page):
 
 
 @app.cell
-def pane_layer(
-    get_edits, get_numbers, get_selection, get_tab, get_theme, layer, layer_pictures, mo, page
-):
+def pane_layer(get_edits, get_numbers, get_selection, get_tab, get_theme, layer, mo, page):
     mo.stop(get_tab() != "Layer")
     get_edits(), get_numbers()
     _selection = get_selection() or page.selection
-    page.paint(layer_pictures.wanted(page.session, _selection, theme=get_theme()))
+    page.paint(layer.wanted(page.session, _selection, theme=get_theme()))
     layer.show(page.session, _selection, theme=get_theme(), edited=page.edited)
     return
 
