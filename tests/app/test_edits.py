@@ -6,7 +6,7 @@ import pytest
 
 from quantscope.app import edits as book
 from quantscope.app.opened import Opened, open_pair
-from quantscope.app.panes.what_if.answers import Answer, Way, joined
+from quantscope.app.panes.what_if.answers import Answer, RunChoice, joined
 from quantscope.app.session import Session
 from quantscope.arithmetic import QuantParams
 from quantscope.edit import Editor, Off, OffRole, On, SetRange, SetScale, SetZeroPoint
@@ -140,7 +140,7 @@ def test_the_second_half_of_a_quick_answer_does_not_take_better_numbers_back(
 ) -> None:
     session = Session(opened)
     tool = WhatIf("resnet8-int8", session.sample.take(20), quick=10)
-    edits, way = (SetScale("stem.out", 0.2),), Way()
+    edits, way = (SetScale("stem.out", 0.2),), RunChoice()
     applied = tool.editor.apply(edits)
     question = Answer(session, edits, way, applied)
     quick = replace(question, images=tool.quick_images, effect=tool.effect_of(applied))

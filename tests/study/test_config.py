@@ -7,10 +7,10 @@ import pytest
 
 from quantscope.errors import BadConfigError
 from quantscope.quantize import PtqConfig
-from quantscope.study import Plan, StudyConfig, preset, read_plan
+from quantscope.study import StudyConfig, StudyPlan, preset, read_plan
 
 
-def plan(tmp_path: Path, text: str) -> Plan:
+def plan(tmp_path: Path, text: str) -> StudyPlan:
     path = tmp_path / "study.toml"
     path.write_text(text)
     return read_plan(path)

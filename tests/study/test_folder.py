@@ -17,9 +17,9 @@ from study_jobs import run as run_jobs
 
 from quantscope.errors import QuantscopeError
 from quantscope.quantize import PtqConfig
-from quantscope.study import Plan, StudyConfig, StudyResult, open_folder, run_ptq_study
+from quantscope.study import StudyConfig, StudyPlan, StudyResult, open_folder, run_ptq_study
 
-PLAN = Plan("test", (StudyConfig(PtqConfig(calibration_images=4)),))
+PLAN = StudyPlan("test", (StudyConfig(PtqConfig(calibration_images=4)),))
 
 
 def study(folder: Path, model: Path) -> StudyResult:

@@ -15,7 +15,7 @@ from quantscope.data import load_sample
 from quantscope.errors import BadConfigError, BadModelError, QuantscopeError
 from quantscope.quantize import PtqConfig, quantize_onnx
 from quantscope.run import evaluate, kernel_map, paired
-from quantscope.study import Plan, StudyConfig, StudyResult, run_ptq_study, write_results
+from quantscope.study import StudyConfig, StudyPlan, StudyResult, run_ptq_study, write_results
 from quantscope.zoo import Weights, write_safetensors
 
 IMAGES = 60
@@ -23,10 +23,10 @@ CONFIGS = (
     StudyConfig(PtqConfig(calibration_images=8)),
     StudyConfig(PtqConfig(calibration_images=8, activations="uint8", format="qoperator")),
 )
-PLAN = Plan("test", CONFIGS)
+PLAN = StudyPlan("test", CONFIGS)
 
 
-def study(folder: Path, model: Path, plan: Plan = PLAN, **options: Any) -> StudyResult:
+def study(folder: Path, model: Path, plan: StudyPlan = PLAN, **options: Any) -> StudyResult:
     with ThreadPoolExecutor(1) as serial:
         return run_ptq_study(
             plan, folder, **{"model": model, "images": IMAGES, "executor": serial, **options}
@@ -110,7 +110,7 @@ def test_another_plan_on_the_same_model_adds_rows(
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     new = StudyConfig(PtqConfig(calibration_images=8, per_channel=False))
-    more = study(copy, random_resnet8, Plan("more", (new, CONFIGS[1])))
+    more = study(copy, random_resnet8, StudyPlan("more", (new, CONFIGS[1])))
     assert [row.label for row in more.rows] == [c.label() for c in (new, CONFIGS[1], CONFIGS[0])]
     assert more.rows[1:] == (result.rows[1], result.rows[0])
 
@@ -131,7 +131,7 @@ def test_a_configuration_that_fails_is_a_row_that_says_why(
     bad = PtqConfig.from_dict(
         {"calibration_images": 8, "overrides": [{"layer": "heat", "left_float": True}]}
     )
-    found = study(tmp_path / "s", random_resnet8, Plan("bad", (StudyConfig(bad), CONFIGS[0])))
+    found = study(tmp_path / "s", random_resnet8, StudyPlan("bad", (StudyConfig(bad), CONFIGS[0])))
     failed, good = found.rows
     assert failed.reason is not None
     assert failed.reason.startswith("No layer 'heat' in ")
@@ -144,7 +144,7 @@ def test_torch_rows_run_on_the_weights_in_the_onnx_file(
 ) -> None:
     pytest.importorskip("torchao")
     torch_config = StudyConfig(PtqConfig(framework="torch", calibration_images=8))
-    plan = Plan("torch", (torch_config,))
+    plan = StudyPlan("torch", (torch_config,))
     (row,) = study(tmp_path / "s", random_resnet8, plan).rows
     assert row.reason is None
     assert row.reference is not None
@@ -165,7 +165,7 @@ def test_without_weights_torch_rows_say_so_and_the_rest_runs(
     model = tmp_path / "other.onnx"
     onnx.save(other, model)
     torch_config = StudyConfig(PtqConfig(framework="torch", calibration_images=8))
-    found = study(tmp_path / "s", model, Plan("both", (torch_config, CONFIGS[0])))
+    found = study(tmp_path / "s", model, StudyPlan("both", (torch_config, CONFIGS[0])))
     assert found.rows[0].reason == (
         "Not run: other.onnx is not a ResNet8 of quantscope's, so PyTorch needs its weights: "
         "--torch-model FILE.safetensors"
@@ -173,7 +173,7 @@ def test_without_weights_torch_rows_say_so_and_the_rest_runs(
     assert found.rows[1].reference is not None
     assert not any(row.stem == found.rows[0].key for row in (tmp_path / "s" / "rows").iterdir())
     with pytest.raises(BadModelError, match="None of the study's configurations can run"):
-        study(tmp_path / "t", model, Plan("torch", (torch_config,)))
+        study(tmp_path / "t", model, StudyPlan("torch", (torch_config,)))
 
 
 def test_bad_input_is_refused_before_anything_is_made(

@@ -24,7 +24,7 @@ from quantscope.app.panes.layers import places
 from quantscope.app.panes.ptq_lab import PtqLab
 from quantscope.app.panes.trace import Tracer
 from quantscope.app.panes.what_if import TAB as WHAT_IF
-from quantscope.app.panes.what_if import Bench
+from quantscope.app.panes.what_if import Workbench
 from quantscope.app.place import TABS, Beginning, Given, Place, Selection, fitting
 from quantscope.app.rows import LAYER_COLUMNS, TENSOR_COLUMNS, layer_rows, tensor_rows
 from quantscope.app.session import Session
@@ -32,7 +32,7 @@ from quantscope.app.widgets import (
     Chrome,
     EditStrip,
     Gallery,
-    Graph,
+    GraphView,
     Job,
     Opener,
     Table,
@@ -82,7 +82,7 @@ class Page:
         self._recent: deque[Session] = deque(maxlen=_MOST_SESSIONS)  # to go back to at once
         self.chrome = Chrome(words={key: vars(word) for key, word in WORDS.items()})
         self.opener = Opener(bundled=list(openable_models()))
-        self.graph = Graph()
+        self.graph = GraphView()
         self.layers = Table(columns=list(LAYER_COLUMNS), label="layers")
         self.tensors = Table(columns=list(TENSOR_COLUMNS), label="tensors", by_tensor=True)
         self.tabs = Tabs(names=list(TABS), tab=begun.place.tab)
@@ -92,7 +92,7 @@ class Page:
         self.strip = EditStrip()
         self.gallery = Gallery()
         self.painter = Painter(self.gallery)
-        self.bench = Bench(self)
+        self.bench = Workbench(self)
         self.lab = PtqLab(self)
         self.images = Images(self)
         self.tracer = Tracer(self)

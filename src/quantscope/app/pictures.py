@@ -24,7 +24,7 @@ HALF, WHOLE = 4.8, 7.4
 
 
 @dataclass(frozen=True)
-class Region:
+class ClickArea:
     """The place of a layer's artist (the layer is its `gid`): shares of the image, y downwards."""
 
     gid: str
@@ -43,7 +43,7 @@ class Picture:
     src: str = field(repr=False)
     width: int
     height: int
-    regions: tuple[Region, ...] = ()
+    regions: tuple[ClickArea, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         return {**vars(self), "regions": [vars(region) for region in self.regions]}
@@ -85,7 +85,7 @@ def _take_out_texts(figure: Figure) -> tuple[str, str]:
     return title.replace(r"\$", "$"), caption.replace(r"\$", "$")
 
 
-def _regions(figure: Figure, wide: int, high: int) -> Iterator[Region]:
+def _regions(figure: Figure, wide: int, high: int) -> Iterator[ClickArea]:
     """Find the place of each layer in each axes, widened to its neighbours.
 
     A thin mark is hard to hit.
@@ -101,7 +101,7 @@ def _regions(figure: Figure, wide: int, high: int) -> Iterator[Region]:
         room = axes.get_window_extent()
         joined = {gid: Bbox.union(found) for gid, found in boxes.items()}
         for gid, box in _widen(joined, room).items():
-            yield Region(
+            yield ClickArea(
                 gid,
                 x0=float(box.x0 / wide),
                 x1=float(box.x1 / wide),

@@ -14,7 +14,7 @@ from quantscope.cli.outputs import careful
 from quantscope.errors import BadConfigError
 
 if TYPE_CHECKING:
-    from quantscope.study import Plan
+    from quantscope.study import StudyPlan
 
 
 @careful
@@ -101,7 +101,7 @@ def command(
     console.print(f"Report: {report}", markup=False)
 
 
-def _plan(file: Path | None, name: str | None) -> "Plan":
+def _plan(file: Path | None, name: str | None) -> "StudyPlan":
     from quantscope.study import preset, read_plan
 
     if file is not None and name is None:

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.edit.plan import Plan
+from quantscope.edit.plan import EditPlan
 from quantscope.edit.values import FloatValues, with_edits
 from quantscope.edit.wiring import BiasSite, Wiring
 from quantscope.errors import BadConfigError
@@ -35,7 +35,7 @@ class BiasOutcome:
 
 
 def bias_outcomes(
-    plan: Plan,
+    plan: EditPlan,
     wiring: Wiring,
     floats: FloatValues,
     note: Callable[[str], None],
@@ -62,12 +62,12 @@ def bias_outcomes(
             yield BiasOutcome(site, scale if moved.any() else stored_scale, integers, None)
 
 
-def _moved(site: BiasSite, wiring: Wiring, plan: Plan) -> tuple[Array, Array]:
+def _moved(site: BiasSite, wiring: Wiring, plan: EditPlan) -> tuple[Array, Array]:
     """Give the bias's scale, as the file would store it, and which of its channels are new."""
     kept, _ = stored(site, wiring)
     if plan.off & {site.x, site.w}:
         return kept, np.zeros(kept.shape, bool)
-    before, after = product(site, wiring, Plan()), product(site, wiring, plan)
+    before, after = product(site, wiring, EditPlan()), product(site, wiring, plan)
     # What overflows or vanishes in a narrower type is refused in `_check`, with a line for people.
     with np.errstate(over="ignore", under="ignore"):
         scale = after.astype(kept.dtype)
@@ -77,7 +77,7 @@ def _moved(site: BiasSite, wiring: Wiring, plan: Plan) -> tuple[Array, Array]:
     return (np.array(scale.reshape(kept.shape)) if fits else scale), before != after
 
 
-def product(site: BiasSite, wiring: Wiring, plan: Plan) -> Array:
+def product(site: BiasSite, wiring: Wiring, plan: EditPlan) -> Array:
     """Compute the scale that the bias must have, in float32 as onnxruntime's quantizer does."""
     x, w = (plan.params_of(wiring.tensors[name]).scale for name in (site.x, site.w))
     with np.errstate(over="ignore", under="ignore"):
@@ -96,7 +96,9 @@ def stored(site: BiasSite, wiring: Wiring) -> tuple[Array, Array]:
 def is_derived(site: BiasSite, wiring: Wiring) -> bool:
     """Tell whether the file itself keeps to input scale times weight scale, but for rounding."""
     scale, _ = stored(site, wiring)
-    return bool(np.allclose(scale.reshape(-1), product(site, wiring, Plan()), rtol=1e-4, atol=0))
+    return bool(
+        np.allclose(scale.reshape(-1), product(site, wiring, EditPlan()), rtol=1e-4, atol=0)
+    )
 
 
 def _float_bias(site: BiasSite, wiring: Wiring, floats: FloatValues) -> Array:
@@ -111,7 +113,7 @@ def _derive(
     site: BiasSite,
     wiring: Wiring,
     floats: FloatValues,
-    plan: Plan,
+    plan: EditPlan,
     scale: Array,
     moved: Array,
 ) -> Array:
@@ -126,7 +128,7 @@ def _derive(
 
 
 def _check(
-    site: BiasSite, wiring: Wiring, plan: Plan, real: Array, scale: Array, old_scale: Array
+    site: BiasSite, wiring: Wiring, plan: EditPlan, real: Array, scale: Array, old_scale: Array
 ) -> None:
     """Raise if the bias would have no legal scale or leave int32; say which scale would do.
 

@@ -11,7 +11,7 @@ from quantscope.edit.applied import Change, ChangeKind, EditWarning
 from quantscope.edit.biases import BiasOutcome, stored
 from quantscope.edit.clips import warnings_for
 from quantscope.edit.outcome import Outcome
-from quantscope.edit.plan import Plan
+from quantscope.edit.plan import EditPlan
 from quantscope.edit.subject import Clips
 from quantscope.edit.wiring import Wiring
 from quantscope.errors import BadConfigError
@@ -19,7 +19,7 @@ from quantscope.errors import BadConfigError
 NOTHING_CHANGED = "The edits leave the model as it is"
 
 
-def changes_of(plan: Plan, outcome: Outcome, wiring: Wiring) -> Iterator[Change]:
+def changes_of(plan: EditPlan, outcome: Outcome, wiring: Wiring) -> Iterator[Change]:
     """List the tensors that are not what they were; a bias that several layers add comes once."""
     for each in outcome.tensors:
         tensor = each.tensor
@@ -36,7 +36,7 @@ def changes_of(plan: Plan, outcome: Outcome, wiring: Wiring) -> Iterator[Change]
         yield from _bias_change(plan, bias, wiring)
 
 
-def _bias_change(plan: Plan, bias: BiasOutcome, wiring: Wiring) -> Iterator[Change]:
+def _bias_change(plan: EditPlan, bias: BiasOutcome, wiring: Wiring) -> Iterator[Change]:
     name = bias.site.name
     scale, old = stored(bias.site, wiring)
     changed = 0 if bias.integers is None else int(np.count_nonzero(bias.integers != old))
@@ -80,7 +80,7 @@ def warnings_of(outcome: Outcome, clips: Clips) -> Iterator[EditWarning]:
             )
 
 
-def clip_notes(plan: Plan, wiring: Wiring, clips: Clips) -> Iterator[str]:
+def clip_notes(plan: EditPlan, wiring: Wiring, clips: Clips) -> Iterator[str]:
     """Tell of each ReLU or Clip that is put back where a quantizer is switched off."""
     for name in (n for n in wiring.tensors if n in plan.off and n in clips):
         text = " and a ".join(clip.text for clip in clips[name])

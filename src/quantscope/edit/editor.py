@@ -10,7 +10,7 @@ from quantscope.edit.applied import Applied, Preview, state_edits
 from quantscope.edit.changes import NOTHING_CHANGED, changes_of, clip_notes, warnings_of
 from quantscope.edit.edits import Edit
 from quantscope.edit.outcome import Outcome, resolve
-from quantscope.edit.plan import Plan, make_plan
+from quantscope.edit.plan import EditPlan, make_plan
 from quantscope.edit.subject import Clips, open_subject
 from quantscope.edit.values import FloatValues
 from quantscope.edit.wiring import Wiring, wire
@@ -97,11 +97,11 @@ class Editor:
         edits = tuple(edits)
         return self._preview(edits, *self._resolve(edits))
 
-    def _resolve(self, edits: tuple[Edit, ...]) -> tuple[Plan, Outcome]:
+    def _resolve(self, edits: tuple[Edit, ...]) -> tuple[EditPlan, Outcome]:
         plan = make_plan(self._wiring, self._subject.network, edits)
         return plan, resolve(plan, self._wiring, self._subject.network, self._floats)
 
-    def _preview(self, edits: tuple[Edit, ...], plan: Plan, outcome: Outcome) -> Preview:
+    def _preview(self, edits: tuple[Edit, ...], plan: EditPlan, outcome: Outcome) -> Preview:
         changes = tuple(changes_of(plan, outcome, self._wiring))
         notes = [*([LIFTED] if self.lifted else []), *outcome.notes]
         notes += clip_notes(plan, self._wiring, self.clips)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from quantscope.arithmetic import QuantParams
 from quantscope.edit.biases import BiasOutcome, bias_outcomes
-from quantscope.edit.plan import Plan
+from quantscope.edit.plan import EditPlan
 from quantscope.edit.values import FloatValues, round_anew, with_edits
 from quantscope.edit.wiring import Wiring
 from quantscope.model import Network, QuantTensor, edited_channel_axis
@@ -46,7 +46,7 @@ class Outcome:
     notes: tuple[str, ...]
 
 
-def resolve(plan: Plan, wiring: Wiring, network: Network, floats: FloatValues) -> Outcome:
+def resolve(plan: EditPlan, wiring: Wiring, network: Network, floats: FloatValues) -> Outcome:
     """Find parameters, integers and float values of all that a plan reaches; nothing is written."""
     notes = list(plan.notes)
     biases = tuple(bias_outcomes(plan, wiring, floats, notes.append))
@@ -62,7 +62,7 @@ def resolve(plan: Plan, wiring: Wiring, network: Network, floats: FloatValues) -
 
 
 def _outcome(
-    plan: Plan, network: Network, floats: FloatValues, tensor: QuantTensor, notes: list[str]
+    plan: EditPlan, network: Network, floats: FloatValues, tensor: QuantTensor, notes: list[str]
 ) -> TensorOutcome:
     is_off = tensor.name in plan.off
     params = plan.params_of(tensor)

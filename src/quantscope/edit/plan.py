@@ -163,7 +163,7 @@ def _check_fits(tensor: QuantTensor, value: int) -> None:
 
 
 @dataclass
-class Plan:
+class EditPlan:
     """The wishes for each tensor; only those that an edit reached are in it.
 
     `named` are the tensors that an edit names, the others moved along.
@@ -179,9 +179,9 @@ class Plan:
         return self.params.get(tensor.name, tensor.params)
 
 
-def make_plan(wiring: Wiring, network: Network, edits: Sequence[Edit]) -> Plan:
+def make_plan(wiring: Wiring, network: Network, edits: Sequence[Edit]) -> EditPlan:
     """Add up the edits in their order; raise one line for the first that cannot be."""
-    plan = Plan()
+    plan = EditPlan()
     for edit in edits:
         before = dict(plan.params), set(plan.off)
         _add(plan, wiring, network, edit)
@@ -192,7 +192,7 @@ def make_plan(wiring: Wiring, network: Network, edits: Sequence[Edit]) -> Plan:
     return plan
 
 
-def _add(plan: Plan, wiring: Wiring, network: Network, edit: Edit) -> None:
+def _add(plan: EditPlan, wiring: Wiring, network: Network, edit: Edit) -> None:
     match edit:
         case SetScale(name):
             tensor = _with_own_scale(wiring, network, name)
@@ -231,7 +231,7 @@ def _add(plan: Plan, wiring: Wiring, network: Network, edit: Edit) -> None:
             assert_never(edit)
 
 
-def _move(plan: Plan, wiring: Wiring, tensor: QuantTensor, params: QuantParams) -> None:
+def _move(plan: EditPlan, wiring: Wiring, tensor: QuantTensor, params: QuantParams) -> None:
     """Give the tensor these parameters, and all that share them what they share."""
     plan.named.add(tensor.name)
     moved = {tensor.name: params}
@@ -254,7 +254,9 @@ def _move(plan: Plan, wiring: Wiring, tensor: QuantTensor, params: QuantParams) 
             plan.params[name] = new
 
 
-def _note_range(plan: Plan, tensor: QuantTensor, params: QuantParams, lo: float, hi: float) -> None:
+def _note_range(
+    plan: EditPlan, tensor: QuantTensor, params: QuantParams, lo: float, hi: float
+) -> None:
     """Note a range that became wider than asked for, since the zero-point had to stay."""
     low, high = (float(end.flat[0]) for end in params.representable_range)
     step = float(params.step.flat[0])
@@ -265,7 +267,7 @@ def _note_range(plan: Plan, tensor: QuantTensor, params: QuantParams, lo: float,
         )
 
 
-def _switch(plan: Plan, wiring: Wiring, parts: Sequence[QuantTensor], *, off: bool) -> None:
+def _switch(plan: EditPlan, wiring: Wiring, parts: Sequence[QuantTensor], *, off: bool) -> None:
     """Switch tensors off or on, together with those that hold the same numbers."""
     for part in parts:
         group = (part.name, *wiring.value_mates[part.name])
@@ -278,7 +280,7 @@ def _switch(plan: Plan, wiring: Wiring, parts: Sequence[QuantTensor], *, off: bo
 
 
 def _that_can_be_off(
-    plan: Plan, wiring: Wiring, parts: Sequence[QuantTensor]
+    plan: EditPlan, wiring: Wiring, parts: Sequence[QuantTensor]
 ) -> Iterator[QuantTensor]:
     """Choose the tensors that can be switched off; note each that stays, with why."""
     for part in parts:

@@ -20,7 +20,7 @@ except ModuleNotFoundError:  # Windows
 TEMPORARY = ".quantscope-"
 """The beginning of the names of files that are being written."""
 
-_Place = tuple[int, int, str]
+_FileId = tuple[int, int, str]
 """A folder's device and inode, and a name in it that does not tell upper from lower case."""
 
 _TEMPORARY = re.compile(re.escape(TEMPORARY) + r"[0-9a-f]{8}-\w{8}(\.[^.]*)?")
@@ -33,7 +33,7 @@ def check_outputs(outputs: Iterable[Path], *, reads: Iterable[Path] = ()) -> Non
     paths are spelled: relative, through links, as hard links or in other letters.
     """
     found = [status for path in reads if (status := status_of(path)) is not None]
-    places: set[_Place] = set()
+    places: set[_FileId] = set()
     for path in outputs:
         check_output(path)
         refuse_any(path, found)
@@ -172,7 +172,7 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _place(path: Path) -> _Place:
+def _place(path: Path) -> _FileId:
     """Identify a file that need not exist yet; other letter case may be the same file."""
     folder = path.parent.stat()
     return folder.st_dev, folder.st_ino, path.name.casefold()

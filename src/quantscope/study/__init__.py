@@ -12,7 +12,7 @@ from quantscope.study.pools import dask_executor
 from quantscope.study.results import Change, Measured, StudyResult, StudyRow, write_results
 
 if TYPE_CHECKING:
-    from quantscope.study.config import Plan, StudyConfig, preset, read_plan
+    from quantscope.study.config import StudyConfig, StudyPlan, preset, read_plan
     from quantscope.study.ptq_study import run_ptq_study
     from quantscope.study.trials import Trial, Trials
 
@@ -20,9 +20,9 @@ __all__ = [
     "Change",
     "Job",
     "Measured",
-    "Plan",
     "StudyConfig",
     "StudyFolder",
+    "StudyPlan",
     "StudyResult",
     "StudyRow",
     "Subject",
@@ -38,7 +38,7 @@ __all__ = [
     "write_results",
 ]
 
-_PTQ = dict.fromkeys(("Plan", "StudyConfig", "preset", "read_plan"), "config")
+_PTQ = dict.fromkeys(("StudyPlan", "StudyConfig", "preset", "read_plan"), "config")
 _PTQ["run_ptq_study"] = "ptq_study"
 _PTQ |= dict.fromkeys(("Trial", "Trials"), "trials")
 

@@ -107,7 +107,7 @@ class StudyConfig:
 
 
 @dataclass(frozen=True)
-class Plan:
+class StudyPlan:
     """The configurations of a study, each once; `skipped` says what a grid could not have."""
 
     name: str
@@ -115,7 +115,7 @@ class Plan:
     skipped: tuple[str, ...] = ()
 
 
-def read_plan(path: Path) -> Plan:
+def read_plan(path: Path) -> StudyPlan:
     """Read the configurations of a TOML file."""
     wanted = "a study's TOML file, or --preset ptq"
     content = read_bytes(path, wanted, kind=BadConfigError, most_bytes=_MOST_BYTES)
@@ -134,7 +134,7 @@ def read_plan(path: Path) -> Plan:
         raise BadConfigError(f"{path}: {error}") from None
 
 
-def plan_from(document: Values, *, name: str) -> Plan:
+def plan_from(document: Values, *, name: str) -> StudyPlan:
     """Read the configurations of a TOML document as it was parsed."""
     for key in document:
         if key not in SECTIONS:
@@ -162,10 +162,10 @@ def plan_from(document: Values, *, name: str) -> Plan:
     if not configs:
         why = f": {skipped[0]}" if skipped else "; add a [grid] or [[config]]"
         raise BadConfigError(f"it has no possible configuration{why}")
-    return Plan(name, tuple(dict.fromkeys(configs)), tuple(skipped))
+    return StudyPlan(name, tuple(dict.fromkeys(configs)), tuple(skipped))
 
 
-def preset(name: str) -> Plan:
+def preset(name: str) -> StudyPlan:
     """Give a study that comes with the package."""
     if name != "ptq":
         raise BadConfigError(f"There is no preset '{name}'; there is: ptq")

@@ -23,7 +23,7 @@ from quantscope.model import (
 )
 from quantscope.progress import Progress, silent
 from quantscope.quantize import Framework
-from quantscope.study.config import Plan
+from quantscope.study.config import StudyPlan
 from quantscope.study.engine import Job, failed_row, key_of, run_jobs
 from quantscope.study.folder import Row, StudyFolder, Subject, open_folder
 from quantscope.study.ptq import (
@@ -41,7 +41,7 @@ Models = Mapping[Framework, ModelFile]
 
 
 def run_ptq_study(
-    plan: Plan,
+    plan: StudyPlan,
     out: Path,
     *,
     model: str | Path = "resnet8",
@@ -206,7 +206,7 @@ def _job(config: Mapping[str, Any], label: str, setting: PtqSetting, framework: 
 
 
 def _jobs(
-    plan: Plan, setting: PtqSetting, impossible: Mapping[str, str]
+    plan: StudyPlan, setting: PtqSetting, impossible: Mapping[str, str]
 ) -> tuple[list[Job], dict[str, Row]]:
     """Give jobs for what can run, and rows, which are not kept, for what cannot run today."""
     jobs: list[Job] = []
@@ -230,7 +230,10 @@ def predictions_of(baseline: Row) -> dict[str, tuple[int, ...]]:
 
 
 def _result(
-    plan: Plan, folder: StudyFolder, chosen: Mapping[str, Row], baselines: Mapping[Framework, Row]
+    plan: StudyPlan,
+    folder: StudyFolder,
+    chosen: Mapping[str, Row],
+    baselines: Mapping[Framework, Row],
 ) -> StudyResult:
     """List this plan's rows in its order, then those that the folder has from others."""
     order = {config.label(): number for number, config in enumerate(plan.configs)}

@@ -15,7 +15,7 @@ from quantscope.app.widgets.controls import (
     Switches,
 )
 from quantscope.app.widgets.frame import Chrome, EditStrip, Job, Live, Opener, Tabs
-from quantscope.app.widgets.graph import Graph, drawing_of
+from quantscope.app.widgets.graph import GraphView, drawing_of
 from quantscope.app.widgets.lists import FeatureMap, Gallery, Table, Thumbnails, TrialTable
 
 __all__ = [
@@ -25,7 +25,7 @@ __all__ = [
     "FeatureMap",
     "Flips",
     "Gallery",
-    "Graph",
+    "GraphView",
     "HistRange",
     "Job",
     "Live",

@@ -12,7 +12,7 @@ from quantscope.model import Network
 from quantscope.report import draw_network
 
 
-class Graph(Selecting):
+class GraphView(Selecting):
     """The drawn network. `selection` and `metric` come from either side, all else from Python."""
 
     _esm = source("graph")

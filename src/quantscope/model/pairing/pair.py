@@ -13,8 +13,8 @@ from quantscope.model.pairing.kinds import AFFINE, CLIP, WEIGHTED, same_content
 from quantscope.model.pairing.layers import Alignment, align
 from quantscope.model.pairing.parameters import source_of
 from quantscope.model.pairing.places import (
+    Counterpart,
     Layouts,
-    Place,
     Reason,
     is_reshaped,
     layouts_of,
@@ -157,7 +157,7 @@ def pair(
     placed = {
         layer: place_of_output(alignment, layer, layouts) for layer in sorted(alignment.matches)
     }
-    paths = {layer: place.path for layer, place in placed.items() if isinstance(place, Place)}
+    paths = {layer: place.path for layer, place in placed.items() if isinstance(place, Counterpart)}
     found = [
         _activation(alignment, tensor, layouts)
         if tensor.role == "activation"

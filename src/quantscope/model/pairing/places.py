@@ -22,7 +22,7 @@ from quantscope.model.pairing.kinds import (
 from quantscope.model.pairing.layers import Alignment, read_as
 
 
-class Place(NamedTuple):
+class Counterpart(NamedTuple):
     """A float value, and the float layers folded between the layer's counterpart and it."""
 
     value: str
@@ -58,14 +58,16 @@ class Layouts(NamedTuple):
     reshaped: Set[int]
 
 
-def place_of_tensor(alignment: Alignment, tensor: QuantTensor, layouts: Layouts) -> Place | Reason:
+def place_of_tensor(
+    alignment: Alignment, tensor: QuantTensor, layouts: Layouts
+) -> Counterpart | Reason:
     """Find the float tensor of a quantized activation, or say why there is none."""
     value = alignment.quants.value_of(tensor)
     votes = _votes(alignment, tensor, value)
     return _place(alignment, value, votes, tensor.shape, layouts, clips=tensor.clips_negatives)
 
 
-def place_of_output(alignment: Alignment, layer: int, layouts: Layouts) -> Place | Reason:
+def place_of_output(alignment: Alignment, layer: int, layouts: Layouts) -> Counterpart | Reason:
     """Find the float tensor of a layer's first output, whether quantized or not."""
     operand = alignment.quants.network.layers[layer].outputs[0]
     if operand.quant is not None:
@@ -110,7 +112,9 @@ def origin_layer(alignment: Alignment, tensor: QuantTensor) -> int | None:
     return _origin(alignment, value, Layouts(frozenset(), frozenset())).layer
 
 
-def is_reshaped(alignment: Alignment, tensor: QuantTensor, place: Place, layouts: Layouts) -> bool:
+def is_reshaped(
+    alignment: Alignment, tensor: QuantTensor, place: Counterpart, layouts: Layouts
+) -> bool:
     """Tell whether the shapes differ, or may, where one network alone reshapes."""
     shapes = tensor.shape, alignment.floats.shapes.get(place.value)
     origin = _origin(alignment, alignment.quants.value_of(tensor), layouts)
@@ -173,7 +177,7 @@ def _place(
     layouts: Layouts,
     *,
     clips: bool,
-) -> Place | Reason:
+) -> Counterpart | Reason:
     """Find the float value that its own layer may have become and that its readers vote for."""
     if any(alignment.is_bias_apart(r.layer) for r in alignment.quants.readers.get(value, ())):
         return Reason("the float network adds the bias in the same layer: it has no such tensor")
@@ -185,9 +189,9 @@ def _place(
     if start is None and not meant:
         return Reason(_nothing(alignment, value))
     if start is None:
-        return _fitting(alignment, [Place(min(meant, key=lambda found: meant[found]))], shape)
+        return _fitting(alignment, [Counterpart(min(meant, key=lambda found: meant[found]))], shape)
     chain = alignment.reach(start)
-    places = [Place(found, chain[found]) for found in meant if found in chain]
+    places = [Counterpart(found, chain[found]) for found in meant if found in chain]
     if not votes:
         places = [_unread(alignment, chain, clips=clips)]
     if not places:
@@ -199,8 +203,8 @@ def _place(
 
 
 def _laid_out_alike(
-    alignment: Alignment, places: list[Place], origin: _Origin, shape: Shape | None
-) -> Place | Reason:
+    alignment: Alignment, places: list[Counterpart], origin: _Origin, shape: Shape | None
+) -> Counterpart | Reason:
     before = min(places, key=lambda place: len(place.path)).value
     if origin.padded:
         return Reason(f"only the quantized network has a Pad here, after what is {before}")
@@ -239,22 +243,26 @@ def _before_moves(alignment: Alignment, value: str) -> dict[str, int]:
     return found
 
 
-def _unread(alignment: Alignment, chain: Mapping[str, tuple[int, ...]], *, clips: bool) -> Place:
+def _unread(
+    alignment: Alignment, chain: Mapping[str, tuple[int, ...]], *, clips: bool
+) -> Counterpart:
     """Place a value that no matched layer reads: only what must have been folded was."""
-    place = Place(next(iter(chain)))
+    place = Counterpart(next(iter(chain)))
     for value, path in chain.items():
         if path and path[:-1] == place.path and path[-1] not in alignment.taken:
             kind = alignment.floats.kinds[path[-1]]
             if kind in (IDENTITY, NORM) or (kind == CLIP and clips):
-                place = Place(value, path)
+                place = Counterpart(value, path)
     return place
 
 
-def _fitting(alignment: Alignment, places: list[Place], shape: Shape | None) -> Place | Reason:
+def _fitting(
+    alignment: Alignment, places: list[Counterpart], shape: Shape | None
+) -> Counterpart | Reason:
     """Choose the place of this shape that is nearest to the readers; say why if none is."""
     kinds, shapes = alignment.floats.kinds, alignment.floats.shapes
 
-    def rank(place: Place) -> tuple[bool, bool, bool, int]:
+    def rank(place: Counterpart) -> tuple[bool, bool, bool, int]:
         padded = any(kinds[layer] == PAD for layer in place.path)
         kept = any(layer in alignment.taken for layer in place.path)
         fits = same_shape(shape, shapes.get(place.value))

@@ -10,7 +10,7 @@ cutting negatives is no error. A layer here is all that lies between one quantiz
 before it.
 
 `find_pieces` says what must be computed for one tensor. A framework shows it both networks as a
-`Graph`, and computes the pieces in its own way.
+`SourceGraph`, and computes the pieces in its own way.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ class NoSourcesError(Exception):
     """Why a tensor's error cannot be taken apart."""
 
 
-class Graph(Protocol[NodeT]):
+class SourceGraph(Protocol[NodeT]):
     """One of the two networks: values by name, and the nodes that make them in running order."""
 
     @property
@@ -88,7 +88,7 @@ class Region(Generic[NodeT]):
     reaches_input: bool
 
 
-def region_before(graph: Graph[NodeT], value: str, stops: Iterable[str]) -> Region[NodeT]:
+def region_before(graph: SourceGraph[NodeT], value: str, stops: Iterable[str]) -> Region[NodeT]:
     """Walk back from a value to where the values in `stops`, or the network's input, begin."""
     ends = {*stops, graph.input}
     waiting, seen = [value], {value}
@@ -163,8 +163,8 @@ class Pieces(Generic[NodeT]):
 
 
 def find_pieces(
-    floats: Graph[NodeT],
-    quants: Graph[NodeT],
+    floats: SourceGraph[NodeT],
+    quants: SourceGraph[NodeT],
     *,
     tensor: str,
     float_value: str,
@@ -200,11 +200,11 @@ def find_pieces(
     return Pieces(float_value, inputs, theirs, same, clip)
 
 
-def _kinds(graph: Graph[NodeT], region: Region[NodeT]) -> list[str]:
+def _kinds(graph: SourceGraph[NodeT], region: Region[NodeT]) -> list[str]:
     return [graph.kind(node) for node in region.nodes if not graph.is_clip(node)]
 
 
-def _last_clip(graph: Graph[NodeT], value: str) -> NodeT | None:
+def _last_clip(graph: SourceGraph[NodeT], value: str) -> NodeT | None:
     """Find the clipping operator that the value went through last."""
     place = graph.place_of_maker(value)
     while place is not None and not graph.is_clip(graph.nodes[place]):

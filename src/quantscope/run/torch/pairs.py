@@ -29,7 +29,7 @@ from quantscope.run.torch.nodes import Values, float_scores, run_nodes
 from quantscope.run.torch.probes import Scratch, TorchProbe, stack_sums
 from quantscope.run.torch.quantizers import ProgramQuantizer, quantizer_of
 from quantscope.run.torch.schedule import schedule
-from quantscope.run.torch.sources import ProgramGraph, Variants
+from quantscope.run.torch.sources import NodeGraph, Variants
 from quantscope.run.torch.steps import Batch, step_of
 from quantscope.run.torch.writes import why_unseen
 
@@ -68,9 +68,9 @@ class _Side:
         return self.program.network.outputs[0].name
 
     @cached_property
-    def graph(self) -> ProgramGraph:
+    def graph(self) -> NodeGraph:
         program = self.program
-        return ProgramGraph(self.nodes, self.constants, program.input, program.writes.changing)
+        return NodeGraph(self.nodes, self.constants, program.input, program.writes.changing)
 
     def start(self, feeds: Feeds) -> Values:
         own = self.program.writes.touched

@@ -24,7 +24,7 @@ VariantKey = tuple[str, frozenset[str]]
 
 
 @dataclass(frozen=True, eq=False)
-class ProgramGraph:
+class NodeGraph:
     """A program, as the walk to a layer's inputs sees it; `changing` as in `writes`."""
 
     by_name: "Mapping[str, Node]" = field(repr=False)

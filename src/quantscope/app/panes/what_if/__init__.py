@@ -1,10 +1,10 @@
 """The What-if pane: controls on the left, what they do on the right, and how to keep it."""
 
-from quantscope.app.panes.what_if.bench import TAB, Bench
+from quantscope.app.panes.what_if.bench import TAB, Workbench
 from quantscope.app.panes.what_if.pane import show
 
 __all__ = [
     "TAB",
-    "Bench",
+    "Workbench",
     "show",
 ]

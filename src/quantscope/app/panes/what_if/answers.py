@@ -33,7 +33,7 @@ _lock = Lock()
 
 
 @dataclass(frozen=True)
-class Way:
+class RunChoice:
     """How the edited model is run."""
 
     execution: Execution = "reference"
@@ -51,7 +51,7 @@ class Answer:
 
     session: Session
     edits: Edits
-    way: Way
+    way: RunChoice
     applied: Applied | None = None
     images: Samples | None = None
     effect: Effect | None = None
@@ -99,12 +99,12 @@ class Asked:
         self.lock = Lock()
 
 
-def asked_for(session: Session, way: Way) -> Asked:
+def asked_for(session: Session, way: RunChoice) -> Asked:
     """Opened once for a pair and a way to run it, whoever asks."""
     return tools_of(session).get(way, lambda: Asked(_open(session, way, session.sample)))
 
 
-def _open(session: Session, way: Way, images: Samples) -> WhatIf:
+def _open(session: Session, way: RunChoice, images: Samples) -> WhatIf:
     return WhatIf(
         editor_of(session),
         images,
@@ -127,7 +127,7 @@ def tools_of(session: Session) -> Memo:
 
 
 def answer_on(
-    images: Samples, session: Session, applied: Applied, way: Way, progress: Progress
+    images: Samples, session: Session, applied: Applied, way: RunChoice, progress: Progress
 ) -> Answer:
     """On the whole sample, or on more images; raises what goes wrong."""
     if images is not session.sample:
@@ -152,7 +152,7 @@ class Answers:
         self._running = False
         self._closed = False
 
-    def ask(self, session: Session, applied: Applied, way: Way) -> None:
+    def ask(self, session: Session, applied: Applied, way: RunChoice) -> None:
         """What was asked before and is not answered yet never will be."""
         with self._news:
             self._question = Answer(session, applied.edits, way, applied)

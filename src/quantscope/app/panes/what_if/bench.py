@@ -12,7 +12,7 @@ from quantscope.app.panes.what_if import pane, pictures
 from quantscope.app.panes.what_if.answers import (
     Answer,
     Answers,
-    Way,
+    RunChoice,
     answer_on,
     editor_of,
     flip_groups,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 TAB = "What if"
 
 
-class Bench:
+class Workbench:
     """Its widgets are made once; other models, selections and edits are new traits of them."""
 
     def __init__(self, page: "Page") -> None:
@@ -74,11 +74,11 @@ class Bench:
         return editor_of(self.session)
 
     @property
-    def way(self) -> Way:
+    def way(self) -> RunChoice:
         execution, _, int8 = self.way_choice.value.partition("-")
         if execution == "runtime":
-            return Way("runtime", True if int8 else None)
-        return Way()
+            return RunChoice("runtime", True if int8 else None)
+        return RunChoice()
 
     @property
     def applied(self) -> Applied:

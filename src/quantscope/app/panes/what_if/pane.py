@@ -7,7 +7,7 @@ import marimo as mo
 
 from quantscope.app.panes.header import percent, points
 from quantscope.app.panes.parts import line, safe, select_button, table
-from quantscope.app.panes.what_if.answers import Answer, Way
+from quantscope.app.panes.what_if.answers import Answer, RunChoice
 from quantscope.app.place import select_tensor
 from quantscope.app.session import Session
 from quantscope.app.words import word
@@ -18,13 +18,13 @@ from quantscope.run import Evaluation, PairedDelta
 from quantscope.run.whatif import Effect
 
 if TYPE_CHECKING:
-    from quantscope.app.panes.what_if.bench import Bench
+    from quantscope.app.panes.what_if.bench import Workbench
 
 _CHANGES_SHOWN = 60
 _LARGEST_DOWNLOAD = 64 << 20
 
 
-def show(bench: "Bench") -> mo.Html:
+def show(bench: "Workbench") -> mo.Html:
     """Only places for widgets: nothing here changes when something is edited."""
     bench.visit()
     why = why_not(bench.session)
@@ -42,7 +42,7 @@ def show(bench: "Bench") -> mo.Html:
     )
 
 
-def _saving(bench: "Bench") -> str:
+def _saving(bench: "Workbench") -> str:
     path = bench.session.opened.path
     if path.stat().st_size <= _LARGEST_DOWNLOAD:
         return f"{bench.save_recipe}{bench.save_model}"
@@ -72,7 +72,7 @@ def why_not(session: Session) -> str:
     return opened.model.why_not_edited
 
 
-def way_text(way: Way) -> str:
+def way_text(way: RunChoice) -> str:
     if way.execution == "reference":
         return "its arithmetic"
     return "this CPU's kernels" + (", int8 allowed" if way.int8_kernels else "")

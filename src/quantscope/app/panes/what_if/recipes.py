@@ -14,13 +14,13 @@ from quantscope.model import bundled_models
 from quantscope.plain_text import many
 
 if TYPE_CHECKING:
-    from quantscope.app.panes.what_if.bench import Bench
+    from quantscope.app.panes.what_if.bench import Workbench
 
 
 class Keeping:
     """The recipe that was asked for last is remembered while its own model is being opened."""
 
-    def __init__(self, bench: "Bench") -> None:
+    def __init__(self, bench: "Workbench") -> None:
         self.bench = bench
         self._guided = guided_recipes()
         self._asked: Recipe | None = None
