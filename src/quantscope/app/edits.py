@@ -45,7 +45,7 @@ _lock = Lock()
 
 
 def edits_of(opened: Opened) -> Edits:
-    """Keep the edits in force when a page of this pair was last changed, for it may be loaded again."""
+    """Give the edits that were in force when a page of this pair was last changed."""
     with _lock:
         return _kept.get(opened.key, ())
 

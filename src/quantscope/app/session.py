@@ -67,7 +67,7 @@ class Session:
         return self._core.peek((name, count))
 
     def picture(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Give what was rendered for `key`, apart from results: a hundred clicks do not push those out."""
+        """Give what was rendered for `key`; a hundred clicks do not push results out."""
         return self._pictures.get(key, make)
 
     def drawn(self, key: Hashable) -> Any:

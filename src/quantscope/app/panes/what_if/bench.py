@@ -214,7 +214,7 @@ class Workbench:
         self.answers.ask(self.session, applied, self.way)
 
     def _publish(self, answer: Answer) -> None:
-        """Show an answer, in the answering thread; while something moves it trails what is in force."""
+        """Show an answer, in its own thread; while something moves it trails the edits in force."""
         if answer.session is not self.session or answer.way != self.way:
             return
         self.answer = answer = joined(self.answer, answer)
