@@ -69,7 +69,7 @@ class _Side:
     @cached_property
     def graph(self) -> NodeGraph:
         program = self.program
-        return NodeGraph(self.nodes, self.constants, program.input, program.writes.changing)
+        return NodeGraph(self.nodes, self.constants, program.inputs, program.writes.changing)
 
     def start(self, feeds: Feeds) -> Values:
         own = self.program.writes.touched
@@ -128,7 +128,7 @@ class PairedPrograms:
                 if quantizer.is_plain
                 for name in quantizer.tensor.integer_names
             },
-            given={quantized.input, *side.constants},
+            given={*quantized.inputs, *side.constants},
             keep={("floats", self.floats.output), ("quantized", side.output)},
         )
         models = {"floats": floats.name, "quantized": quantized.name, "variants": floats.name}
