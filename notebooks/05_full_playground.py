@@ -17,11 +17,11 @@ def setup():
     from quantscope.app.place import Selection, first_selection
     from quantscope.app.rows import LAYER_COLUMNS, layer_rows
     from quantscope.app.session import session_for
-    from quantscope.app.widgets import Graph, Table
+    from quantscope.app.widgets import GraphView, Table
     from quantscope.app.widgets.graph import drawing_of
 
     return (
-        Graph,
+        GraphView,
         LAYER_COLUMNS,
         Selection,
         Table,
@@ -65,7 +65,7 @@ def numbers(header, mo, session):
 
 @app.cell
 def look(
-    Graph,
+    GraphView,
     LAYER_COLUMNS,
     Selection,
     Table,
@@ -78,7 +78,7 @@ def look(
     traitlets,
 ):
     get_selection, _set_selection = mo.state(first_selection(session.opened.network))
-    graph = Graph(drawing=drawing_of(session.opened.network))
+    graph = GraphView(drawing=drawing_of(session.opened.network))
     table = Table(columns=list(LAYER_COLUMNS), rows=layer_rows(session))
     graph.colour(metrics(session))
     table.metrics = graph.metrics

@@ -97,6 +97,100 @@ def test_json_has_the_promised_keys_and_nothing_else_is_printed() -> None:
     )
 
 
+def test_json_has_channels_only_where_they_are_asked_for() -> None:
+    words = ("resnet8-int8", "--images", 3, "--json")
+    plain, full = (json.loads(run(*words, *more)) for more in ((), ("--channels",)))
+    assert plain["schema_version"] == full["schema_version"] == 2
+    for one, all_of_it in zip(plain["tensors"], full["tensors"], strict=True):
+        channels = all_of_it.pop("channels")
+        assert one == all_of_it
+        assert one["channel_count"] == len(channels)
+        worst = [channels[number]["sqnr_db"] for number in one["worst_channels"]]
+        assert one["worst_channels_sqnr_db"] == worst
+    alone = json.loads(run(*words, "--tensor", "stem.weight"))
+    (found,) = alone["tensors"]
+    assert (found["name"], found["channel_count"]) == ("stem.weight", 16)
+    assert len(found["channels"]) == 16
+    assert alone["usual"] == plain["usual"] and alone["reading"] == plain["reading"]
+
+
+def test_the_json_of_two_versions_has_channels_only_where_they_are_asked_for() -> None:
+    words = ("resnet8-int8", "--with", "resnet8-uint8", "--images", 2, "--json")
+    plain, full = (json.loads(run(*words, *more)) for more in ((), ("--channels",)))
+    of_weights = [
+        next(row["first"] for row in found["rows"] if row["role"] == "weight")
+        for found in (plain, full)
+    ]
+    assert (
+        "channels" not in of_weights[0]["error"] and len(of_weights[1]["error"]["channels"]) == 16
+    )
+    assert "min" in of_weights[0]["params"]["scale"]
+    assert len(of_weights[1]["params"]["scale"]) == 16
+
+
+def test_the_json_of_wide_layers_is_small(tmp_path: Path) -> None:
+    """Ten tensors of 4,096 channels each take no more room than ten of one channel."""
+    paths = []
+    for quantize in (True, False):
+        path = tmp_path / f"wide-{quantize}.onnx"
+        paths.append(path)
+        save_wide(path, quantize=quantize)
+    data = images(tmp_path, np.random.default_rng(2).normal(0, 1, (2, 4096)).astype(np.float32))
+    words = (paths[0], "--float", paths[1], "--data", data, "--json")
+    small, large = run(*words), run(*words, "--channels")
+    assert len(small) < 4000 * len(json.loads(small)["tensors"]) + 4000
+    assert len(large) > 50 * len(small)
+
+
+def save_wide(path: Path, *, quantize: bool) -> None:
+    """x -> Relu, ten times over 4,096 channels."""
+    constants = [
+        numpy_helper.from_array(np.float32(0.03), "s"),
+        numpy_helper.from_array(np.uint8(128), "z"),
+    ]
+    nodes, value = [], "x"
+    for number in range(10):
+        if quantize:
+            q, d = f"{value}_q", f"{value}_d"
+            nodes.append(helper.make_node("QuantizeLinear", [value, "s", "z"], [q]))
+            nodes.append(helper.make_node("DequantizeLinear", [q, "s", "z"], [d]))
+            value = d
+        made = f"y{number}"
+        nodes.append(helper.make_node("LeakyRelu", [value], [made], name=made))
+        value = made
+    kind = TensorProto.FLOAT
+    graph = helper.make_graph(
+        nodes,
+        "wide",
+        [helper.make_tensor_value_info("x", kind, ["N", 4096])],
+        [helper.make_tensor_value_info(value, kind, ["N", 4096])],
+        constants if quantize else [],
+    )
+    opset = [helper.make_opsetid("", 21)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=10), path)
+
+
+def test_one_tensor_is_shown_channel_by_channel() -> None:
+    text = run("resnet8-int8", "--images", 3, "--tensor", "stem.weight")
+    assert "channels of stem.weight: SQNR in dB" in text
+    rows = [line.split() for line in text.splitlines() if re.match(r" *\d+ +\d", line)]
+    assert [row[0] for row in rows] == [str(number) for number in range(16)]
+    found = compare("resnet8-int8", load_sample().take(3))["stem.weight"].channels
+    assert [row[1] for row in rows] == [f"{channel.sqnr_db:.1f}" for channel in found]
+
+
+def test_channels_that_cannot_be_shown_are_refused_before_the_work() -> None:
+    assert refused("resnet8-int8", "--channels") == (
+        "--channels is for --json; --tensor NAME shows one tensor's as a table"
+    )
+    assert refused("resnet8-int8", "--with", "resnet8-uint8", "--tensor", "input") == (
+        "--tensor shows one model's tensor; leave out --with"
+    )
+    assert refused("resnet8-int8", "--tensor", "stem.weigt").startswith(
+        "No quantized tensor 'stem.weigt' in resnet8-int8.onnx; closest: stem.weight"
+    )
+
+
 def test_two_versions_stand_side_by_side(quantized: Callable[..., Path]) -> None:
     other = quantized(activations="uint8", per_channel=False)
     words = ("resnet8-int8", "--with", other, "--float", "resnet8", "--images", 3)

@@ -22,13 +22,20 @@ def pair(name: str, scale: str) -> list[onnx.NodeProto]:
 
 
 def joined(
-    folder: Path, *nodes: onnx.NodeProto, out: str | None, out_step: float = 0.4
+    folder: Path,
+    *nodes: onnx.NodeProto,
+    out: str | None,
+    out_step: float = 0.4,
+    skips_weights: bool = True,
 ) -> tuple[Residual, ...]:
     """Branches `a_d` in steps of 0.1 and `b_d` in steps of 0.3, joined by the nodes."""
     scales = {"sa": 0.1, "sb": 0.3, "so": out_step}
     stored = [constant(name, scale, F) for name, scale in scales.items()]
     stored += [constant("z", 128, U8), constant("k", np.ones((1, 3, 5, 7)), F)]
-    before = [node("Tanh", ["x"], ["a"], name="a"), node("Sin", ["x"], ["b"], name="b")]
+    stored += [constant("w", np.ones((3, 3, 1, 1)), F)]
+    after = node("Conv", ["x", "w"], ["b"]) if skips_weights else node("Sin", ["x"], ["b"])
+    after.name = "b"
+    before = [node("Tanh", ["x"], ["a"], name="a"), after]
     tail = [*pair(out, "so"), node("Identity", [f"{out}_d"], ["y"])] if out else []
     path = saved(
         model([*before, *pair("a", "sa"), *pair("b", "sb"), *nodes, *tail], stored), folder
@@ -70,3 +77,8 @@ def test_without_a_quantized_output_the_ratio_is_all_there_is(tmp_path: Path) ->
 
 def test_adding_a_constant_joins_no_branches(tmp_path: Path) -> None:
     assert joined(tmp_path, node("Add", ["a_d", "k"], ["o"], name="shift"), out="o") == ()
+
+
+def test_branches_without_weights_are_one_function_written_out(tmp_path: Path) -> None:
+    add = node("Add", ["a_d", "b_d"], ["o"], name="sum")
+    assert joined(tmp_path, add, out="o", skips_weights=False) == ()

@@ -45,7 +45,7 @@ _lock = Lock()
 
 
 def edits_of(opened: Opened) -> Edits:
-    """What was in force when a page of this pair was last changed: a page can be loaded again."""
+    """Give the edits that were in force when a page of this pair was last changed."""
     with _lock:
         return _kept.get(opened.key, ())
 
@@ -60,7 +60,7 @@ def keep_edits(opened: Opened, edits: Edits) -> None:
 
 
 class History:
-    """What was in force before; one gesture, however many moves it takes, is one step back."""
+    """The edits in force before; one gesture, however many moves it takes, is one step back."""
 
     def __init__(self) -> None:
         self._before: list[Edits] = []
@@ -138,7 +138,7 @@ def set_channel(
 
 
 def channel_scales(edits: Edits, tensor: QuantTensor) -> tuple[float, ...]:
-    """Of each channel, before a factor on all of them."""
+    """Give the scale of each channel, before a factor on all of them."""
     for edit in reversed(edits):
         if isinstance(edit, SetScale) and edit.tensor == tensor.name and edit.scale is not None:
             given = np.broadcast_to(np.asarray(edit.scale, np.float64), tensor.params.scale.shape)
@@ -244,7 +244,7 @@ class EditedFile:
 
 
 def _content(applied: Applied, original: Network) -> bytes:
-    """With the original's layer names: a QOperator file is edited as QDQ, which has others."""
+    """Give the original's layer names: a QOperator file is edited as QDQ, which has others."""
     if not applied.lifted:
         return applied.to_bytes()
     proto = onnx.ModelProto()

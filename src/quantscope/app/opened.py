@@ -129,7 +129,7 @@ def open_pair(model: str | Path, float_model: str | Path | None = None) -> Opene
 
 
 def kept_images(data: str) -> Samples | None:
-    """As every command's --data means it; None for the bundled sample, which is always there."""
+    """Load what every command's --data means; None for the bundled sample."""
     if data == "sample":
         return None
     path = Path(data).absolute()

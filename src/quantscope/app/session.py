@@ -67,7 +67,7 @@ class Session:
         return self._core.peek((name, count))
 
     def picture(self, key: Hashable, make: Callable[[], T]) -> T:
-        """As `result`, for what was rendered; a hundred clicks do not push results out."""
+        """Give what was rendered for `key`; a hundred clicks do not push results out."""
         return self._pictures.get(key, make)
 
     def drawn(self, key: Hashable) -> Any:
@@ -76,7 +76,7 @@ class Session:
 
     @property
     def quick(self) -> Samples:
-        """Those on which edits are answered at once: its numbers are the originals of those."""
+        """The images on which edits are answered at once."""
         if self._quick is None:
             self._quick = stratified(self.sample, QUICK)
             self._sets[len(self._quick)] = self._quick
@@ -183,7 +183,7 @@ class Session:
         return found
 
     def histogram(self, tensor: QuantTensor) -> Histogram | None:
-        """Of an activation, once they are counted."""
+        """Give the histogram of an activation, once they are counted."""
         counted: Histograms | None = self._best("histograms")
         rows = counted.tensors if counted else ()
         return next((row for row in rows if row.name == tensor.name), None)
@@ -219,7 +219,7 @@ class Session:
 
     @property
     def _runs(self) -> tuple[Of, ...]:
-        """What is evaluated."""
+        """The runs that are evaluated."""
         has_float = self.opened.is_float or self.opened.float_path is not None
         return (*(("float",) if has_float else ()), *self.opened.executions)
 

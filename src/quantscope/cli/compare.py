@@ -1,5 +1,6 @@
 """Run `quantscope compare`: a quantized network against its float one, or two of them."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -21,7 +22,7 @@ from quantscope.cli.options import (
 from quantscope.cli.outputs import Writes, careful
 
 if TYPE_CHECKING:
-    from quantscope.run.compare import SideBySide
+    from quantscope.run.compare import Comparison, SideBySide
 
 
 @careful
@@ -52,23 +53,30 @@ def command(
         typer.Option(help="Also write a page with figures, that works offline."),
         Writes(".html", ".htm"),
     ] = None,
+    tensor: Annotated[
+        str | None, typer.Option(help="Show this tensor alone, channel by channel.")
+    ] = None,
+    channels: Annotated[
+        bool, typer.Option("--channels", help="With --json, every channel of every tensor.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show where a quantized network's error is born and where it is only inherited.
 
     Example: quantscope compare resnet8-int8 --images 200
     """
-    from quantscope.errors import BadConfigError
     from quantscope.files import write_whole
     from quantscope.model import open_model
-    from quantscope.report.compare import comparison_lines, side_by_side_lines
     from quantscope.run.compare import compare, compare_with
 
-    if other_float is not None and other is None:
-        raise BadConfigError("--with-float is the float model of --with; give that too")
+    _check_together(
+        other=other, other_float=other_float, tensor=tensor, needs_json=channels and not as_json
+    )
     chosen = load_images(data, images, unless_given=THOUSAND)
     # Opened here, because the comparison and the page of it both ask them.
     opened = open_model(model)
+    if tensor is not None:
+        opened.network.tensor(tensor)  # a name that is none is told before the work
     original, second, second_original = (
         None if given is None else open_model(given) for given in (float_model, other, other_float)
     )
@@ -109,11 +117,41 @@ def command(
             )
             write_whole(html, comparison_page(details).encode())
     if as_json:
-        emit_json((versions or first).to_dict())
+        emit_json(
+            first.to_dict(channels=channels, tensor=tensor)
+            if versions is None
+            else versions.to_dict(channels=channels)
+        )
         return
-    width = terminal_width()
-    show(
-        comparison_lines(first, width) if versions is None else side_by_side_lines(versions, width)
-    )
+    show(_lines(versions or first, tensor, terminal_width()))
     if html is not None:
         console.print(f"\nWrote {html}", markup=False)
+
+
+def _check_together(
+    *, other: str | None, other_float: str | None, tensor: str | None, needs_json: bool
+) -> None:
+    """Refuse options that do not go together, before the work."""
+    from quantscope.errors import BadConfigError
+
+    if other_float is not None and other is None:
+        raise BadConfigError("--with-float is the float model of --with; give that too")
+    if tensor is not None and other is not None:
+        raise BadConfigError("--tensor shows one model's tensor; leave out --with")
+    if needs_json:
+        raise BadConfigError(
+            "--channels is for --json; --tensor NAME shows one tensor's as a table"
+        )
+
+
+def _lines(
+    found: "Comparison | SideBySide", tensor: str | None, width: int | None
+) -> Iterator[str]:
+    from quantscope.report.compare import channel_lines, comparison_lines, side_by_side_lines
+    from quantscope.run.compare import SideBySide
+
+    if isinstance(found, SideBySide):
+        return side_by_side_lines(found, width)
+    if tensor is not None:
+        return channel_lines(found, found[tensor], width)
+    return comparison_lines(found, width)

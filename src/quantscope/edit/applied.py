@@ -47,7 +47,7 @@ class EditWarning:
 
 @dataclass(frozen=True)
 class Preview:
-    """What edits would do to a model, which is not made; the fields are those of `Applied`."""
+    """A preview of what edits would do to a model, which is not made; fields as in `Applied`."""
 
     changes: tuple[Change, ...]
     warnings: tuple[EditWarning, ...]

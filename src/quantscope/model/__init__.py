@@ -61,7 +61,7 @@ from quantscope.model.pairing import (
     pair,
     pair_models,
 )
-from quantscope.model.residuals import Branch, Residual, residuals
+from quantscope.model.residuals import Branch, Residual, joins_past_weights, residuals
 from quantscope.model.syntax import parse_expression, parse_patiently_everywhere
 
 __all__ = [
@@ -97,6 +97,7 @@ __all__ = [
     "edited_channel_axis",
     "find_model",
     "find_original",
+    "joins_past_weights",
     "json_safe",
     "lift_to_qdq",
     "load_onnx",

@@ -102,7 +102,7 @@ class Parts:
     """All that a reader found. `types` has at least what steps write and what the model is given.
 
     `written` has the drafts of such a value: its own tensor first, and any others that are to be
-    listed with the layer that writes it. `folding_relu` are drafts that do a ReLU's work.
+    listed with the layer that writes it. `folding_relu` are drafts that stand for a ReLU.
     `origins` lead from what a quantizer gives back to the value before all quantizers; a value
     that it does not name was made by the step that writes it, or by none.
     `counts_constant_outputs` says that an output of the model that is a constant takes memory, too.

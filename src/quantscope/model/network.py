@@ -60,11 +60,11 @@ class QuantTensor:
     same parameters. `scale_name` and `zero_point_name` are the stored constants, None where the
     parameters follow from others (a QLinearConv's bias) or a zero-point is left out.
 
-    `clips_negatives` says that no negative value can be represented, `folded_relu` that the layer
-    before can also give some, so that the quantizer does what a ReLU does. Whether there *was* a
-    ReLU only the float model can tell. `follows` names the input that the parameters are carried
-    over from, because the layer only moves integers (max pooling, reshape); None if they are the
-    tensor's own.
+    `clips_negatives` says that no negative value can be represented, `folded_relu` that the
+    quantizer stands for a ReLU as far as the file tells: the layer before can give negatives, and
+    is of a kind behind which quantizers remove a ReLU. Only the float model knows. `follows` names
+    the input that the parameters are carried over from, because the layer only moves integers (max
+    pooling, reshape); None if they are the tensor's own.
     """
 
     name: str

@@ -3,8 +3,13 @@
 An Add takes two integers of different step sizes and gives one of a third. Whatever is finer than
 the output's step is rounded away, so a branch with step s that meets an output with step t > s
 loses log2(t / s) of its bits. The same holds for a Concat, whose output has one scale for all.
+
+A residual path skips a layer with weights; SiLU's x * sigmoid(x) and the sums inside of a Gelu are
+one function written out, and no such path.
 """
 
+import heapq
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
 
@@ -53,9 +58,46 @@ class Residual:
 
 
 def residuals(network: Network) -> tuple[Residual, ...]:
-    """Find every Add, Sub and Concat whose branches are all quantized with one scale each."""
-    found = (_residual(network, layer) for layer in network.layers if layer.op_type in _JOINS)
+    """Find every Add, Sub and Concat whose branches are all quantized with one scale each.
+
+    Between them and where they part lies a layer with weights.
+    """
+    places = {layer.name: place for place, layer in enumerate(network.layers)}
+    found = (
+        _residual(network, layer)
+        for layer in network.layers
+        if layer.op_type in _JOINS and joins_past_weights(network.layers, places, layer)
+    )
     return tuple(residual for residual in found if residual is not None)
+
+
+def joins_past_weights(layers: Sequence[Layer], places: Mapping[str, int], layer: Layer) -> bool:
+    """Tell whether a layer with weights lies between the layer's inputs and where they part.
+
+    `places` has the place of each layer by its name; layers come in an order in which they run.
+    """
+    # The walk goes back from the latest layer on; where a single one is left, all ways have met.
+    ahead = {places.get(operand.source or "", -1) for operand in layer.activations}
+    waiting = [-place for place in ahead]
+    heapq.heapify(waiting)
+    while len(waiting) > 1:
+        place = -heapq.heappop(waiting)
+        if place < 0:  # inputs of the model, the first of all
+            return False
+        passed = layers[place]
+        if _has_weights(passed):
+            return True
+        for operand in passed.activations:
+            before = places.get(operand.source or "", -1)
+            if before not in ahead:
+                ahead.add(before)
+                heapq.heappush(waiting, -before)
+    return False
+
+
+def _has_weights(layer: Layer) -> bool:
+    multiplies = layer.macs is None or layer.macs > 0
+    return multiplies and any(operand.role == "weight" for operand in layer.inputs)
 
 
 def _residual(network: Network, layer: Layer) -> Residual | None:

@@ -119,7 +119,7 @@ def attribute_text(value: AttributeValue) -> str:
 
 
 def type_text(layer: Layer, *, in_quantized: bool = False) -> str:
-    """Name a layer's type; `Conv + ReLU` where the output's quantizer also clips as a ReLU does.
+    """Name a layer's type; `Conv + ReLU` where the output's quantizer stands for a ReLU.
 
     `in_quantized`: the network is quantized, so a layer that is not says so.
     """

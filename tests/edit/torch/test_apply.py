@@ -34,7 +34,6 @@ from quantscope.errors import BadConfigError, BadModelError, QuantscopeError
 from quantscope.model import bundled_models, read_network
 from quantscope.model.originals import PROVENANCE_KEY
 from quantscope.run import evaluate
-from quantscope.run.torch.whatif import open_edited
 from quantscope.zoo import read_safetensors
 
 Array = np.ndarray[Any, Any]
@@ -352,9 +351,10 @@ def test_a_quantized_resnet8_with_all_off_is_the_float_one(quantizer: Any, tmp_p
     for pair in editor.pairing.pairs:
         np.testing.assert_array_equal(pair.float_values(), weights[pair.name])
     applied = editor.apply([OffRole("weights"), OffRole("activations")])
+    applied.save(tmp_path / "off.pt2")
     sample = load_sample().take(10)
     np.testing.assert_allclose(
-        evaluate(open_edited(applied).classifier, sample).scores,
+        evaluate(tmp_path / "off.pt2", sample).scores,
         evaluate("resnet8-torch", sample).scores,
         atol=1e-4,
     )

@@ -507,12 +507,12 @@ def folded(tmp_path: Path, op: str, zero: int, **attributes: object) -> tuple[bo
     return tensor.clips_negatives, tensor.folded_relu
 
 
-def test_a_quantizer_that_does_a_relus_work_is_marked(tmp_path: Path) -> None:
-    assert folded(tmp_path, "Tanh", 0) == (True, True)
+def test_only_behind_a_sum_a_clipping_quantizer_is_taken_for_a_relu(tmp_path: Path) -> None:
+    assert folded(tmp_path, "Tanh", 0) == (True, False)
     assert folded(tmp_path, "Tanh", 1) == (False, False)
     assert folded(tmp_path, "Relu", 0) == (True, False)
     assert folded(tmp_path, "Sigmoid", 0) == (True, False)
-    assert folded(tmp_path, "MaxPool", 0, kernel_shape=[2, 2]) == (True, True)
+    assert folded(tmp_path, "MaxPool", 0, kernel_shape=[2, 2]) == (True, False)
     layers = [
         node("Relu", ["x_d"], ["r"]),
         node("MaxPool", ["r"], ["o"], name="pool", kernel_shape=[2, 2]),
@@ -522,6 +522,58 @@ def test_a_quantizer_that_does_a_relus_work_is_marked(tmp_path: Path) -> None:
     tensor = read(proto, tmp_path).tensor("pool.out")
     assert (tensor.clips_negatives, tensor.folded_relu) == (True, False)
     assert not read(proto, tmp_path).tensor("x").folded_relu, "no layer makes the model's input"
+
+
+WEIGHT = constant("w", np.ones((4, 4, 1, 1)))
+
+
+@pytest.mark.parametrize(
+    ("layers", "tensor", "stands_for_relu"),
+    [
+        ([node("Conv", ["x_d", "w"], ["o"], name="it")], "it.out", True),
+        (
+            [node("Tanh", ["x_d"], ["t"]), node("Add", ["x_d", "t"], ["o"], name="it")],
+            "it.out",
+            True,
+        ),
+        # SiLU's smallest value vanishes below a coarse step.
+        (
+            [node("Sigmoid", ["x_d"], ["t"]), node("Mul", ["x_d", "t"], ["o"], name="it")],
+            "it.out",
+            False,
+        ),
+        # Gelu's 1 + erf is never negative.
+        (
+            [node("Erf", ["x_d"], ["t"]), node("Add", ["t", "one"], ["o"], name="it")],
+            "it.out",
+            False,
+        ),
+        ([node("Mul", ["x_d", "x_d"], ["o"], name="it")], "it.out", False),
+        # What a Sigmoid reads came out of no ReLU.
+        (
+            [
+                node("Conv", ["x_d", "w"], ["c"], name="it"),
+                node("QuantizeLinear", ["c", "s", "z0"], ["c_q"]),
+                node("DequantizeLinear", ["c_q", "s", "z0"], ["c_d"]),
+                node("Sigmoid", ["c_d"], ["o"], name="after"),
+            ],
+            "it.out",
+            False,
+        ),
+    ],
+)  # fmt: skip
+def test_a_quantizer_stands_for_a_relu_only_where_one_is_removed(
+    layers: list[onnx.NodeProto], tensor: str, stands_for_relu: bool, tmp_path: Path
+) -> None:
+    stored = [WEIGHT, constant("one", np.float32(1)), constant("z0", 0, U8)]
+    proto = qdq_around(*layers, out="o", constants=stored)
+    for quantizer in proto.graph.node:
+        if quantizer.op_type in ("QuantizeLinear", "DequantizeLinear") and "o" in (
+            quantizer.input[0], quantizer.input[0].removesuffix("_q")
+        ):  # fmt: skip
+            quantizer.input[2] = "z0"
+    found = read(proto, tmp_path).tensor(tensor)
+    assert (found.clips_negatives, found.folded_relu) == (True, stands_for_relu)
 
 
 def test_memory_counts_what_waits_for_later_layers(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from quantscope.errors import BadConfigError, BadDataError, MissingExtraError
-from quantscope.model import Layer, Network, Operand, bundled_models, read_onnx
+from quantscope.model import Edge, Layer, Network, Operand, bundled_models, read_onnx
 from quantscope.report.graph.dot import MISSING, colour_of, ink_on, to_dot
 from quantscope.report.graph.drawing import Drawing
 from quantscope.report.graph.formats import render, to_svg
@@ -66,6 +66,9 @@ def operand(name: str, source: str | None) -> Operand:
     return Operand(name, "activation", "float32", (1, 8, 4, 4), source, None)
 
 
+WEIGHT = Operand("w", "weight", "float32", (3, 3, 1, 1), None, None)
+
+
 def layer(name: str, *sources: str | None, op_type: str = "Conv") -> Layer:
     return Layer(
         name=name,
@@ -73,11 +76,14 @@ def layer(name: str, *sources: str | None, op_type: str = "Conv") -> Layer:
         file_op_type=op_type,
         domain="",
         node_name=name,
-        inputs=tuple(operand(f"{source}.out" if source else "x", source) for source in sources),
+        inputs=(
+            *(operand(f"{source}.out" if source else "x", source) for source in sources),
+            *((WEIGHT,) if op_type == "Conv" else ()),
+        ),
         outputs=(operand(f"{name}.out", name),),
         attributes=MappingProxyType({}),
         subgraphs=(),
-        macs=0,
+        macs=9 if op_type == "Conv" else 0,
         weight_bytes=0,
         live_bytes=0,
     )
@@ -226,6 +232,19 @@ def test_hostile_names_are_only_names(hostile: Drawing, suffix: str) -> None:
     if suffix == ".html":
         assert text.count("<script>") == 1
         assert text.count("</script>") == 1
+
+
+def test_the_skip_inside_of_a_silu_is_no_residual_path() -> None:
+    layers = [
+        layer("conv", None),
+        layer("sigmoid", "conv", op_type="Sigmoid"),
+        layer("silu", "conv", "sigmoid", op_type="Mul"),
+        layer("second", "silu"),
+        layer("add", "silu", "second", op_type="Add"),
+    ]
+    edges = [Edge(o.source, each.name, o) for each in layers for o in each.activations]
+    found = shortcuts(edges, layers)
+    assert {(edges[place].source, edges[place].target) for place in found} == {("silu", "add")}
 
 
 def test_five_hundred_layers_are_drawn(int8: Network) -> None:

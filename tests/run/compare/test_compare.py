@@ -318,7 +318,7 @@ def test_both_formats_state_the_same(activations: str, quantized: Callable[..., 
 def test_json_holds_no_nan_and_says_its_version(bundled: Comparison, small: Comparison) -> None:
     for result in (bundled, small):
         found = json.loads(json.dumps(result.to_dict(), allow_nan=False))
-        assert found["schema_version"] == 1
+        assert found["schema_version"] == 2
         assert {"name", "float_name", "layer", "role", "sqnr_db", "local_sqnr_db", "exact"} <= set(
             found["tensors"][0]
         )

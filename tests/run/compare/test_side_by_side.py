@@ -134,8 +134,8 @@ def test_runtime_execution_is_that_of_both(quantized: Callable[..., Path]) -> No
 
 
 def test_json_holds_parameters_and_errors_of_both(versions: SideBySide) -> None:
-    found = json.loads(json.dumps(versions.to_dict(), allow_nan=False))
-    assert found["schema_version"] == 1
+    found = json.loads(json.dumps(versions.to_dict(channels=True), allow_nan=False))
+    assert found["schema_version"] == 2
     assert found["first"]["model"] != found["second"]["model"]
     row = next(row for row in found["rows"] if row["float_name"] == "stem.weight")
     assert len(row["first"]["params"]["scale"]) == 16

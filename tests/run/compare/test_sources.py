@@ -28,7 +28,7 @@ class Op:
 @dataclass(frozen=True)
 class Toy:
     nodes: tuple[Op, ...]
-    input: str = "x"
+    inputs: tuple[str, ...] = ("x",)
 
     def place_of_maker(self, value: str) -> int | None:
         return next((at for at, op in enumerate(self.nodes) if op.makes == value), None)

@@ -129,7 +129,7 @@ def test_probabilities_are_known_as_such(random_weights: Weights, tmp_path: Path
     ("example", "message"),
     [
         (torch.zeros(2, 3, 16, 16), r"m\.pt2 takes input \[N,3,16,16\], which is neither layout"),
-        (torch.zeros(2, 3), r"'x' of m\.pt2 has the shape \[2, 3\]; images need four dimensions"),
+        (torch.zeros(2, 3), r"m\.pt2 takes input \[N,3\], which is neither layout"),
         (torch.zeros(2, 3, 32, 32, dtype=torch.int8), r"takes int8, which cannot hold the pixels"),
     ],
 )

@@ -7,8 +7,8 @@ How it is put together
 - `quantized_values.py` gathers every stated scale into drafts (`drafts.py`): of QuantizeLinear and
   DequantizeLinear (`qdq.py`), of operators on integers (`qoperator.py`), of packed weights
   (`nbits.py`); `quant_params.py` checks each against its tensor.
-- `layer_parts.py` says what a node is as a layer, `signs.py` where a quantizer does a ReLU's work;
-  `reader.py` hands all that to `model/assemble.py`.
+- `layer_parts.py` says what a node is as a layer, `signs.py` where a quantizer stands for
+  a ReLU; `reader.py` hands all that to `model/assemble.py`.
 - `model.py` is the opened file, `lift.py` the arithmetic that a QOperator file states.
 
 How something is added

@@ -122,7 +122,7 @@ class Pairing:
 
 
 def pair_models(original: Model, model: Model) -> Pairing:
-    """As `pair`, for models that are open already: neither file is opened again."""
+    """Pair two models that are open already: neither file is opened again."""
     constants = constants_of(original), constants_of(model)
     return pair(original.network, model.network, constants=constants)
 

@@ -11,7 +11,7 @@ import pickletools
 import re
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +33,7 @@ from quantscope.model.torch.pt2_operators import RefusedError
 from quantscope.model.torch.pt2_program import DTYPES, clean_payloads, clean_program
 
 if TYPE_CHECKING:
+    import torch
     from torch.export import ExportedProgram
 
 
@@ -329,6 +330,16 @@ def load_program(file: Pt2File) -> "ExportedProgram":
             f"PyTorch {torch.__version__} cannot load {file.path.name} (saved by "
             f"{file.program['torch_version']}): {first_line(error)}"
         ) from None
+
+
+def nest_inputs(
+    program: "ExportedProgram", inputs: "Sequence[torch.Tensor]"
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Nest inputs in the order of the ports as the exported module was called with them."""
+    from torch.utils import _pytree as pytree
+
+    args, kwargs = pytree.tree_unflatten(list(inputs), program.call_spec.in_spec)
+    return tuple(args), dict(kwargs)
 
 
 def first_line(error: Exception) -> str:

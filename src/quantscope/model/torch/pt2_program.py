@@ -232,7 +232,10 @@ def _input_spec(spec: Any) -> dict[str, Any]:
     if kind == "user_input":
         return {kind: {"arg": _argument(content["arg"])}}
     if kind not in ("parameter", "buffer", "tensor_constant"):
-        raise RefusedError(f"it has an input of the kind {kind[:40]!r}, which is not a tensor")
+        raise RefusedError(
+            f"it has an input of the kind {kind[:40]!r}, which is not a tensor; export it with "
+            f"tensors as its only inputs"
+        )
     cleaned: dict[str, Any] = {
         "arg": _tensor(content["arg"]),
         f"{kind}_name": _path(content[f"{kind}_name"]),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from quantscope.model.assemble import Assembled, Draft, Parts, Reading, Step, ValueType, assemble
 from quantscope.model.network import Network, OperandRole, Shape
+from quantscope.model.relus import may_stand_for_relu
 from quantscope.model.torch.file import Pt2File, open_pt2
 from quantscope.model.torch.operators import attributes_from, op_type_of, program_layer_names
 from quantscope.model.torch.pt2_graph import ProgramGraph, ProgramNode, Ref, program_graph
@@ -39,7 +40,7 @@ def written_drafts(drafts: Sequence[Draft]) -> Mapping[str, Sequence[Draft]]:
 def relu_drafts(
     steps: Sequence[Step], drafts: Sequence[Draft], *, ends_in_relu: Collection[str] = ()
 ) -> set[Draft]:
-    """Find the drafts that clip negatives which the layer before them can give.
+    """Find the drafts that may stand for a ReLU: they clip what the layer before can give.
 
     `ends_in_relu` are the values of steps with a ReLU of their own, such as `conv2d_relu`; their
     drafts do its work whether or not their parameters clip.
@@ -48,8 +49,18 @@ def relu_drafts(
     return {
         draft
         for draft in drafts
-        if draft.value in ends_in_relu or (draft.value in negative and draft.clips_negatives)
+        if draft.value in ends_in_relu
+        or (draft.value in negative and draft.clips_negatives and _takes_relu(steps, draft))
     }
+
+
+def _takes_relu(steps: Sequence[Step], draft: Draft) -> bool:
+    maker = next((step.op_type for step in steps if draft.value in step.outputs), "")
+    readers = [step for step in steps if any(r.draft is draft for r in step.reads)]
+    adds_bias = any(
+        step.op_type == "Add" and any(r.role == "bias" for r in step.reads) for step in readers
+    )
+    return may_stand_for_relu(maker, [step.op_type for step in readers], adds_bias=adds_bias)
 
 
 def _can_be_negative(steps: Sequence[Step], ends_in_relu: Collection[str]) -> set[str]:

@@ -18,6 +18,6 @@ How a part is added to the page
 
 from quantscope.report.compare.html import comparison_page
 from quantscope.report.compare.side_by_side_text import side_by_side_lines
-from quantscope.report.compare.text import comparison_lines
+from quantscope.report.compare.text import channel_lines, comparison_lines
 
-__all__ = ["comparison_lines", "comparison_page", "side_by_side_lines"]
+__all__ = ["channel_lines", "comparison_lines", "comparison_page", "side_by_side_lines"]

@@ -5,7 +5,14 @@ from collections.abc import Iterator
 from quantscope.plain_text import printable
 from quantscope.report.table import Column, Table
 from quantscope.report.wording import origin_text, rounded
-from quantscope.run.compare import Comparison, TensorComparison, flagged, reading, usual
+from quantscope.run.compare import (
+    ChannelComparison,
+    Comparison,
+    TensorComparison,
+    flagged,
+    reading,
+    usual,
+)
 
 
 def comparison_lines(result: Comparison, width: int | None = None) -> Iterator[str]:
@@ -27,6 +34,42 @@ def comparison_lines(result: Comparison, width: int | None = None) -> Iterator[s
         yield normal
     yield "what stands out" if found else "nothing stands out"
     yield from (f"  {printable(sentence)}" for sentence in found)
+
+
+def channel_lines(
+    result: Comparison, tensor: TensorComparison, width: int | None = None
+) -> Iterator[str]:
+    """Write one tensor's channels, a row each."""
+    yield origin_text(result)
+    yield ""
+    if not tensor.channels:
+        yield f"{printable(tensor.name)} has no channels that were compared"
+        return
+    yield (
+        f"channels of {printable(tensor.name)}: SQNR in dB of the network up to here and of the "
+        "quantizer alone (local), float values beyond its range (clipped), RMSE in steps, then the "
+        "ends, mean and deviation of the float values"
+    )
+    headings = ("channel", "SQNR", "local", "clipped", "RMSE", "least", "largest", "mean", "std")
+    spare = {"local": 1, "clipped": 2, "RMSE": 3}
+    columns = tuple(Column(h, right=True, spare=spare.get(h, 0)) for h in headings)
+    yield from Table("", columns, tuple(map(_channel, tensor.channels))).lines(width)
+
+
+def _channel(channel: ChannelComparison) -> tuple[str, ...]:
+    values = channel.float_min, channel.float_max, channel.float_mean, channel.float_std
+    return (
+        str(channel.channel),
+        "exact" if channel.rmse == 0 else _number(channel.sqnr_db, ".1f"),
+        "exact" if channel.local_rmse_steps == 0 else _number(channel.local_sqnr_db, ".1f"),
+        _clipped(channel),
+        _number(channel.rmse_steps, ".2f"),
+        *(_number(value, ".4g") for value in values),
+    )
+
+
+def _number(value: float | None, how: str) -> str:
+    return "–" if value is None else format(value, how)
 
 
 def _agreement(result: Comparison) -> str:
@@ -120,7 +163,7 @@ def _decibels(tensor: TensorComparison, *, local: bool = False) -> str:
     return "–" if value is None else f"{value:.1f}"
 
 
-def _clipped(tensor: TensorComparison) -> str:
+def _clipped(tensor: TensorComparison | ChannelComparison) -> str:
     low, high = tensor.clipped_low_fraction, tensor.clipped_high_fraction
     if low is None or high is None:
         return "–"

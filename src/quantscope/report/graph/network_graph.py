@@ -4,7 +4,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from quantscope.model import Dim, Edge, Layer, Network, Operand, QuantTensor
+from quantscope.model import (
+    Dim,
+    Edge,
+    Layer,
+    Network,
+    Operand,
+    QuantTensor,
+    joins_past_weights,
+)
 from quantscope.plain_text import elided, printable
 from quantscope.report.graph.drawing import Drawing, Legend, Link, Node, kind_of
 from quantscope.report.graph.overlay import Overlay
@@ -82,7 +90,7 @@ def draw_nodes(graph: RawGraph) -> Drawing:
 
 
 def shortcuts(edges: Sequence[Edge], layers: Sequence[Layer]) -> frozenset[int]:
-    """Find the edges that are residual paths: what passes other layers by on its way to a join.
+    """Find the edges that are residual paths: what passes layers with weights by to a join.
 
     The places of the edges are given. An edge is one if its ends lie more than one layer apart on
     the longest way, and so are the edges before it, back to where the path left the main one.
@@ -96,9 +104,15 @@ def shortcuts(edges: Sequence[Edge], layers: Sequence[Layer]) -> frozenset[int]:
     for layer in layers:
         before = [depth.get(edges[place].source, 0) for place in into.get(layer.name, [])]
         depth[layer.name] = 1 + max(before, default=0)
+    places = {layer.name: place for place, layer in enumerate(layers)}
+    joins = {
+        layer.name
+        for layer in layers
+        if len(into.get(layer.name, ())) > 1 and joins_past_weights(layers, places, layer)
+    }
     found: set[int] = set()
     for place, edge in enumerate(edges):
-        if len(into[edge.target]) < 2 or depth[edge.target] - depth.get(edge.source, 0) < 2:
+        if edge.target not in joins or depth[edge.target] - depth.get(edge.source, 0) < 2:
             continue
         step: int | None = place
         while step is not None and step not in found:

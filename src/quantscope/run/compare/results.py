@@ -1,7 +1,7 @@
 """The results of a comparison, as values that become JSON without a NaN or an infinity."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from quantscope.errors import BadModelError
 from quantscope.model import Execution, Role
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""2: a tensor's `channels` are there only where they are asked for; it counts them always."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +121,14 @@ class TensorComparison:
     worst_channels: tuple[int, ...] = ()
     """The channels of lowest SQNR, lowest first; empty where there is but one channel."""
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+    def to_dict(self, *, channels: bool = False) -> dict[str, Any]:
+        """Give plain values; a row for each channel, of which there may be thousands, if asked."""
+        found = asdict(self if channels else replace(self, channels=()))
+        if not channels:
+            del found["channels"]
+        by_number = {each.channel: each.sqnr_db for each in self.channels}
+        worst = [by_number[channel] for channel in self.worst_channels]
+        return {**found, "channel_count": len(self.channels), "worst_channels_sqnr_db": worst}
 
 
 @dataclass(frozen=True)
@@ -210,7 +217,11 @@ class Comparison:
     def activations(self) -> tuple[TensorComparison, ...]:
         return tuple(tensor for tensor in self.tensors if tensor.role == "activation")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, *, channels: bool = False, tensor: str | None = None) -> dict[str, Any]:
+        """Give plain values, with a row for each channel of each tensor only if asked.
+
+        With a `tensor`, that one alone, and its channels; what is read from all stays.
+        """
         from quantscope.run.compare.reading import reading, usual
 
         return {
@@ -224,7 +235,10 @@ class Comparison:
             "data": self.data,
             "data_digest": self.data_digest,
             "images": self.images,
-            "tensors": [tensor.to_dict() for tensor in self.tensors],
+            "tensors": [
+                each.to_dict(channels=channels or tensor is not None)
+                for each in (self.tensors if tensor is None else (self[tensor],))
+            ],
             "unpaired": [asdict(tensor) for tensor in self.unpaired],
             "unseen": [asdict(tensor) for tensor in self.unseen],
             "output": None if self.output is None else self.output.to_dict(),

@@ -28,7 +28,8 @@ from quantscope.progress import Progress, silent
 from quantscope.run.compare.compare import compare
 from quantscope.run.compare.results import Comparison, TensorComparison
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""2: what there is of each channel is there only where it is asked for."""
 
 Which = Literal["first", "second"]
 
@@ -47,12 +48,12 @@ class VersionTensor:
     def sqnr_db(self) -> float | None:
         return None if self.error is None else self.error.sqnr_db
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, *, channels: bool = False) -> dict[str, Any]:
         return {
             "name": self.name,
             "role": self.role,
-            "params": params_to_dict(self.params, full=True),
-            "error": None if self.error is None else self.error.to_dict(),
+            "params": params_to_dict(self.params, full=channels),
+            "error": None if self.error is None else self.error.to_dict(channels=channels),
             "reason": self.reason,
         }
 
@@ -76,14 +77,14 @@ class MatchedTensors:
         one, other = self.first.sqnr_db, self.second.sqnr_db
         return None if one is None or other is None else other - one
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, *, channels: bool = False) -> dict[str, Any]:
         return {
             "float_name": self.float_name,
             "role": self.role,
             "same_parameters": self.same_parameters,
             "sqnr_change_db": self.sqnr_change_db,
-            "first": self.first.to_dict(),
-            "second": self.second.to_dict(),
+            "first": self.first.to_dict(channels=channels),
+            "second": self.second.to_dict(channels=channels),
         }
 
 
@@ -96,12 +97,12 @@ class OneSided:
     tensor: VersionTensor
     reason: str
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, *, channels: bool = False) -> dict[str, Any]:
         return {
             "version": self.version,
             "float_name": self.float_name,
             "reason": self.reason,
-            "tensor": self.tensor.to_dict(),
+            "tensor": self.tensor.to_dict(channels=channels),
         }
 
 
@@ -114,12 +115,13 @@ class SideBySide:
     rows: tuple[MatchedTensors, ...]
     only_in_one: tuple[OneSided, ...]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, *, channels: bool = False) -> dict[str, Any]:
+        """Give plain values; parameters and errors of each channel only if asked."""
         return {
             "schema_version": SCHEMA_VERSION,
             **{which: _facts(c) for which, c in (("first", self.first), ("second", self.second))},
-            "rows": [row.to_dict() for row in self.rows],
-            "only_in_one": [each.to_dict() for each in self.only_in_one],
+            "rows": [row.to_dict(channels=channels) for row in self.rows],
+            "only_in_one": [each.to_dict(channels=channels) for each in self.only_in_one],
         }
 
 

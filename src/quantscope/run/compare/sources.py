@@ -30,7 +30,7 @@ class SourceGraph(Protocol[NodeT]):
     """One of the two networks: values by name, and the nodes that make them in running order."""
 
     @property
-    def input(self) -> str: ...
+    def inputs(self) -> Collection[str]: ...
 
     @property
     def nodes(self) -> Sequence[NodeT]: ...
@@ -89,8 +89,8 @@ class Region(Generic[NodeT]):
 
 
 def region_before(graph: SourceGraph[NodeT], value: str, stops: Iterable[str]) -> Region[NodeT]:
-    """Walk back from a value to where the values in `stops`, or the network's input, begin."""
-    ends = {*stops, graph.input}
+    """Walk back from a value to where the values in `stops`, or the network's inputs, begin."""
+    ends = {*stops, *graph.inputs}
     waiting, seen = [value], {value}
     found: set[int] = set()
     leaves: set[str] = set()
@@ -121,7 +121,7 @@ def region_before(graph: SourceGraph[NodeT], value: str, stops: Iterable[str]) -
         depends=depends,
         leaves=frozenset(leaves),
         has_constants=has_constants or len(kept) < len(nodes),
-        reaches_input=graph.input in leaves,
+        reaches_input=not leaves.isdisjoint(graph.inputs),
     )
 
 
@@ -187,7 +187,8 @@ def find_pieces(
         if by_float.setdefault(leaf.float_value, leaf).tensor != leaf.tensor:
             raise NoSourcesError(f"{leaf.tensor} stands for the same float value as another input")
     theirs = region_before(floats, float_value, by_float)
-    if theirs.reaches_input and floats.input not in by_float and not mine.reaches_input:
+    unpaired_inputs = theirs.leaves & set(floats.inputs) - by_float.keys()
+    if unpaired_inputs and not mine.reaches_input:
         raise NoSourcesError("the float layer reads something that the quantized one does not")
     if missing := by_float.keys() - theirs.leaves:
         absent = by_float[next(iter(missing))].tensor

@@ -7,7 +7,6 @@ does is checked against the programs run as they are.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from threading import local
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from quantscope.run.compare import (
 )
 from quantscope.run.intake import Feeds
 from quantscope.run.torch.nodes import Values, float_scores, run_nodes
-from quantscope.run.torch.probes import Scratch, TorchProbe, stack_sums
+from quantscope.run.torch.probes import TorchProbe, stack_sums
 from quantscope.run.torch.quantizers import ProgramQuantizer, quantizer_of
 from quantscope.run.torch.schedule import schedule
 from quantscope.run.torch.sources import NodeGraph, Variants
@@ -70,7 +69,7 @@ class _Side:
     @cached_property
     def graph(self) -> NodeGraph:
         program = self.program
-        return NodeGraph(self.nodes, self.constants, program.input, program.writes.changing)
+        return NodeGraph(self.nodes, self.constants, program.inputs, program.writes.changing)
 
     def start(self, feeds: Feeds) -> Values:
         own = self.program.writes.touched
@@ -129,15 +128,13 @@ class PairedPrograms:
                 if quantizer.is_plain
                 for name in quantizer.tensor.integer_names
             },
-            given={quantized.input, *side.constants},
+            given={*quantized.inputs, *side.constants},
             keep={("floats", self.floats.output), ("quantized", side.output)},
         )
         models = {"floats": floats.name, "quantized": quantized.name, "variants": floats.name}
         self._steps = [step_of(action, model=models[action.side]) for action in self._actions]
         # Quicker, each writer is given a copy, which nobody reads under another name.
         self._as_stated = bool(floats.writes.changing or quantized.writes.changing)
-        # Each thread writes its differences into memory of its own.
-        self._of_thread = local()
 
     @cached_property
     def by_name(self) -> dict[str, TorchProbe]:
@@ -230,10 +227,8 @@ class PairedPrograms:
         import torch
 
         floats, quantized = self.floats.start(feeds), self.quantized.start(feeds)
-        if not hasattr(self._of_thread, "scratch"):
-            self._of_thread.scratch = Scratch()
         variants = Variants(floats, quantized, self.floats.program.name)
-        result = Batch(variants, self.detail, self._of_thread.scratch)
+        result = Batch(variants, self.detail)
         with torch.inference_mode():
             if as_stated:
                 _run_as_stated(self.floats, floats)

@@ -66,46 +66,24 @@ class TorchProbe:
         )
 
 
-class Scratch:
-    """Memory for differences that nobody keeps: fresh memory would be cold, and cost the most."""
-
-    def __init__(self) -> None:
-        self._held: dict[str, torch.Tensor] = {}
-        self._views: dict[tuple[str, torch.Size], torch.Tensor] = {}
-
-    def difference(self, use: str, one: "torch.Tensor", other: "torch.Tensor") -> "torch.Tensor":
-        """Give one - other, valid until the next of the same `use`; nothing is broadcast."""
-        import torch
-
-        if one.shape != other.shape:
-            raise ValueError(f"{tuple(one.shape)} and {tuple(other.shape)} have no difference")
-        view = self._views.get((use, one.shape))
-        if view is None:
-            view = self._views[use, one.shape] = self._view(use, one)
-        return torch.sub(one, other, out=view)
-
-    def _view(self, use: str, like: "torch.Tensor") -> "torch.Tensor":
-        held = self._held.get(use)
-        if held is None or held.numel() < like.numel():
-            held = self._held[use] = like.new_empty(like.numel())
-            self._views = {key: view for key, view in self._views.items() if key[0] != use}
-        return held[: like.numel()].view(like.shape)
+def difference(one: "torch.Tensor", other: "torch.Tensor") -> "torch.Tensor":
+    """Give one - other in new memory; nothing is broadcast."""
+    if one.shape != other.shape:
+        raise ValueError(f"{tuple(one.shape)} and {tuple(other.shape)} have no difference")
+    return one - other
 
 
 class Measurement:
     """The `Reducer` of PyTorch: one probe on one batch, laid out [images, channels, rest]."""
 
-    def __init__(
-        self, probe: TorchProbe, variants: Variants, detail: Detail, scratch: Scratch
-    ) -> None:
+    def __init__(self, probe: TorchProbe, variants: Variants, detail: Detail) -> None:
         self.probe, self.detail, self.variants = probe, detail, variants
         q = variants.quantized[probe.value]
         value = variants.floats[probe.pair.float_name]
         self.shape = q.shape
         self.float_value = self.as_quantized(value)
         self.q, self.f = self.laid_out(q), self.laid_out(self.float_value)
-        self.scratch = scratch
-        self.error = scratch.difference("error", self.q, self.f)
+        self.error = difference(self.q, self.f)
         self.never_below = nothing_is_below(probe.quantizer.low, is_relu=probe.is_relu)
 
     def as_quantized(self, value: "torch.Tensor") -> "torch.Tensor":
@@ -173,7 +151,7 @@ class Measurement:
         return found.square_()
 
     def dot(self, one: "torch.Tensor", other: "torch.Tensor") -> "torch.Tensor":
-        return self.scratch.difference("term", one, other).mul_(self.error).sum(-1)
+        return difference(one, other).mul_(self.error).sum(-1)
 
     def local_error(self) -> "torch.Tensor":
         return self.laid_out(self.probe.quantizer.apply(self.float_value)).sub_(self.f)

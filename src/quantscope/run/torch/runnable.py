@@ -27,6 +27,7 @@ from quantscope.model.torch import (
     WeightsModel,
     first_line,
     load_program,
+    nest_inputs,
 )
 from quantscope.model.torchscript import ArchiveModel
 from quantscope.progress import Progress
@@ -90,6 +91,10 @@ class TorchRunnable(Runnable):
         return tuple(port.name for port in self.model.outputs)
 
     def run(self, feeds: Feeds) -> dict[str, Array]:
+        return self.outputs(feeds)
+
+    def outputs(self, feeds: Feeds) -> dict[str, Array]:
+        """Give all outputs of one batch by their names, however the program nests them."""
         found = self._outputs(feeds)
         names = [*self._output_names, *(f"output{at}" for at in range(len(found)))]
         return {name: as_array(each) for name, each in zip(names, found, strict=False)}
@@ -105,13 +110,17 @@ class TorchRunnable(Runnable):
 
         try:
             with torch.inference_mode():
-                found = self._module(*(torch.from_numpy(array) for array in feeds.values()))
+                found = self._call([torch.from_numpy(array) for array in feeds.values()])
         except Exception as error:  # of any kind: the operators are the file's
             raise BadModelError(f"{self.name} failed while running: {first_line(error)}") from None
         flat = _flat(found)
         if not flat or not isinstance(flat[0], torch.Tensor):
             raise BadModelError(f"{self.name} gives no tensor of scores")
         return [each for each in flat if isinstance(each, torch.Tensor)]
+
+    def _call(self, inputs: "Sequence[torch.Tensor]") -> Any:
+        """Run the module on its inputs in order."""
+        return self._module(*inputs)
 
     def spread(self, threads: int) -> AbstractContextManager[None]:
         return one_thread_each(threads)
@@ -190,13 +199,13 @@ class ProgramRunnable(TorchRunnable):
         self._loaded: ExportedProgram = load_program(program.file)
         self.program, self.model, self.execution = program, stands_for or program, "reference"
         graph = program.graph
-        port = _image_port(program)
-        batch = (port.shape or ("N",))[0]
+        ports = _ports(program)
+        batch = (ports[0].shape or ("N",))[0]
         fixed = batch if isinstance(batch, int) else None
         least, most = batch_limits(graph)
-        self.input = port.name
+        self.inputs = tuple(port.name for port in ports)
         # The file's name goes before that of what was exported from it.
-        self.intake = Intake(self.name, (port,), fixed_batch=fixed, least=least, most=most)
+        self.intake = Intake(self.name, ports, fixed_batch=fixed, least=least, most=most)
         self.gives_probabilities = _ends_in_softmax(graph)
         self.provenance = {
             **_here(),
@@ -234,6 +243,10 @@ class ProgramRunnable(TorchRunnable):
     def _output_names(self) -> tuple[str, ...]:
         return self.program.graph.outputs
 
+    def _call(self, inputs: "Sequence[torch.Tensor]") -> Any:
+        args, kwargs = nest_inputs(self._loaded, inputs)
+        return self._module(*args, **kwargs)
+
     def _outputs(self, feeds: Feeds) -> Outputs:
         if self.intake.fixed_batch:
             return super()._outputs(feeds)
@@ -258,18 +271,18 @@ class ProgramRunnable(TorchRunnable):
     def start(self, feeds: Feeds) -> Values:
         """Give the values that a run begins with; what it may write into is its own.
 
-        `feeds` may be another program's, whose input goes by another name.
+        `feeds` may be another program's, whose inputs in the same order go by other names.
         """
         import torch
 
-        (images,) = feeds.values()
-        values = {**self.constants, self.input: torch.from_numpy(images)}
+        given = zip(self.inputs, feeds.values(), strict=True)
+        values = {**self.constants, **{name: torch.from_numpy(rows) for name, rows in given}}
         for name in values.keys() & self.writes.touched:
             values[name] = values[name].clone()
         return values
 
     def is_value(self, name: str) -> bool:
-        return name == self.input or any(node.name == name for node in self.nodes)
+        return name in self.inputs or any(node.name == name for node in self.nodes)
 
     def see(
         self, wanted: Sequence[Wanted], samples: Samples, *, batch: int | None, progress: Progress
@@ -431,26 +444,24 @@ def _here() -> dict[str, str]:
     return {**versions, "cpu": cpu_name()}
 
 
-def _image_port(model: ProgramModel) -> Port:
-    if len(model.inputs) != 1:
-        found = ", ".join(port.name for port in model.inputs) or "none"
-        raise BadModelError(
-            f"{model.name} has {len(model.inputs)} inputs ({found}); a classifier of images has one"
-        )
-    (port,) = model.inputs
-    if len(port.shape or ()) != 4:
-        raise BadModelError(
-            f"The input {port.name!r} of {model.name} has the shape {show_shape(port.shape)}; "
-            "images need four dimensions, such as [N, 3, 32, 32]"
-        )
-    try:
-        np.dtype(port.dtype)
-    except TypeError:
-        raise BadModelError(
-            f"The input {port.name!r} of {model.name} is {port.dtype}, which images cannot be "
-            f"given in; the usual ones are float32 and uint8"
-        ) from None
-    return port
+def _ports(model: ProgramModel) -> tuple[Port, ...]:
+    """Give the inputs; refuse what no array can be given for."""
+    if not model.inputs:
+        raise BadModelError(f"{model.name} has no inputs: it gives the same at every run")
+    for port in model.inputs:
+        try:
+            np.dtype(port.dtype)
+        except TypeError:
+            raise BadModelError(
+                f"The input {port.name!r} of {model.name} is {port.dtype}, which arrays cannot be "
+                f"given in; the usual ones are float32 and int64"
+            ) from None
+        if not port.shape:
+            raise BadModelError(
+                f"The input {port.name!r} of {model.name} is a single number; export it with a "
+                f"first dimension that counts rows"
+            )
+    return model.inputs
 
 
 def _archive_port(network: Network) -> Port:

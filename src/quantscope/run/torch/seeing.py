@@ -46,7 +46,8 @@ def see_program(
                 found.add(name, as_array(value, dtype), rows, count)
 
         values = program.start(feeds)
-        keep(program.input, values[program.input])
+        for name in program.inputs:
+            keep(name, values[name])
         run_nodes(program.nodes, values, model=program.name, keep=outputs, watch=keep)
         for name in outputs:
             parts.add(name, as_array(values[name]), rows, count)

@@ -29,7 +29,7 @@ class NodeGraph:
 
     by_name: "Mapping[str, Node]" = field(repr=False)
     constants: Mapping[str, Any] = field(repr=False)
-    input: str
+    inputs: Collection[str]
     changing: Collection[str] = ()
 
     @cached_property

@@ -1,4 +1,7 @@
-"""Make a schedule ready to run: look up once what does not change from batch to batch."""
+"""Make a schedule ready to run: look up once what does not change from batch to batch.
+
+`schedule.py` says what the two gain.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -6,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from quantscope.run.compare import Detail
 from quantscope.run.torch.nodes import prepare
-from quantscope.run.torch.probes import Measurement, Scratch, TorchProbe
+from quantscope.run.torch.probes import Measurement, TorchProbe
 from quantscope.run.torch.quantizers import ProgramQuantizer
 from quantscope.run.torch.schedule import Action, Side
 from quantscope.run.torch.sources import Variants
@@ -22,7 +25,6 @@ class Batch:
 
     variants: Variants
     detail: Detail
-    scratch: Scratch
     values: dict[Side, dict[Any, Any]] = field(init=False)
     sums: "dict[str, dict[str, torch.Tensor]]" = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
@@ -35,7 +37,7 @@ class Batch:
         }
 
     def measure(self, probe: TorchProbe) -> None:
-        measured = Measurement(probe, self.variants, self.detail, self.scratch)
+        measured = Measurement(probe, self.variants, self.detail)
         self.sums[probe.pair.name] = measured.sums()
         self.sizes[probe.pair.name] = measured.f.numel()
 
@@ -48,7 +50,7 @@ def step_of(action: Action, *, model: str) -> Step:
     if action.node is not None:
         do = _node(action.node, action.side, model, overwrites=action.overwrites)
     elif action.quantizer is not None:
-        do = _quantizer(action.quantizer, action.on_grid, overwrites=action.overwrites)
+        do = _quantizer(action.quantizer, overwrites=action.overwrites)
     else:
         probe = action.probe
         assert probe is not None
@@ -86,12 +88,12 @@ def _node(node: "Node", side: Side, model: str, *, overwrites: bool) -> Step:
     return do
 
 
-def _quantizer(quantizer: ProgramQuantizer, on_grid: bool, *, overwrites: bool) -> Step:
+def _quantizer(quantizer: ProgramQuantizer, *, overwrites: bool) -> Step:
     apply, reads, writes = quantizer.apply, quantizer.reads, quantizer.dequantized
 
     def do(batch: Batch) -> None:
         mine = batch.values["quantized"]
-        value = mine[reads] if on_grid else apply(mine[reads], overwrites)
+        value = apply(mine[reads], overwrites)
         for name in writes:
             mine[name] = value
 

@@ -157,7 +157,7 @@ def value_digests(program: ProgramRunnable) -> Digests:
     import torch
     from torch.fx.node import map_arg
 
-    found = {program.input: "input"}
+    found = {name: f"input {place}" for place, name in enumerate(program.inputs)}
     for name, tensor in program.constants.items():
         content = tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
         found[name] = _hash(f"{tensor.dtype} {tuple(tensor.shape)} ".encode() + content)

@@ -40,9 +40,9 @@ class DownstreamSqnr(Comparison):
             if tensor.name in self.downstream and tensor.name in before
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, *, channels: bool = False, tensor: str | None = None) -> dict[str, Any]:
         return {
-            **super().to_dict(),
+            **super().to_dict(channels=channels, tensor=tensor),
             "downstream": [
                 {"name": name, "sqnr_db_before": before, "sqnr_db": after}
                 for name, before, after in self.changes

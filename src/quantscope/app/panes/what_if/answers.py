@@ -1,4 +1,4 @@
-"""What edits do, answered in a thread: the latest question wins, and better answers follow."""
+"""Answer what edits do, in a thread: the latest question wins, and better answers follow."""
 
 import sys
 import traceback
@@ -26,7 +26,7 @@ from quantscope.run.whatif import DownstreamSqnr, Effect, KernelChange, WhatIf
 _SECONDS_OF_REST = 0.25
 _MOST_TOOLS = 8
 _KEPT_BYTES = 128 << 20
-"""For each way to run a model: all that quick answers of a ResNet8 start from, and more."""
+"""The most bytes kept for each way to run a model: more than quick answers of a ResNet8 take."""
 
 _tools: WeakKeyDictionary[Session, Memo] = WeakKeyDictionary()
 _lock = Lock()
@@ -153,7 +153,7 @@ class Answers:
         self._closed = False
 
     def ask(self, session: Session, applied: Applied, way: RunChoice) -> None:
-        """What was asked before and is not answered yet never will be."""
+        """Ask; what was asked before and is not answered yet never will be."""
         with self._news:
             self._question = Answer(session, applied.edits, way, applied)
             self._news.notify_all()
@@ -211,7 +211,7 @@ def _first(question: Answer) -> Answer:
 
 
 def _settled(answer: Answer) -> Answer:
-    """With what takes longer than the numbers: the kernels that run otherwise than before."""
+    """Add what takes longer than the numbers: the kernels that run otherwise than before."""
     effect = answer.effect
     if effect is None or not answer.edits:
         return replace(answer, settled=True)
@@ -254,7 +254,7 @@ _TITLES = {
 
 
 def flip_groups(delta: PairedDelta, images: Samples) -> list[dict[str, Any]]:
-    """As `Flips.groups` has them; `delta` is of these images, edited against original."""
+    """Give the groups of `Flips.groups`; `delta` is of these images, edited against original."""
     now, before, labels = delta.first.predictions, delta.second.predictions, delta.first.labels
     moved = now != before
     rows = {

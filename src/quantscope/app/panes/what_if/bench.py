@@ -148,7 +148,7 @@ class Workbench:
         return ""
 
     def put_applied(self, applied: Applied, gesture: Hashable = None) -> None:
-        """As `put`, for edits that `editor` has applied."""
+        """Put edits in force that `editor` has applied."""
         if applied.edits == self.page.edits:
             return
         self._applied = applied
@@ -214,7 +214,7 @@ class Workbench:
         self.answers.ask(self.session, applied, self.way)
 
     def _publish(self, answer: Answer) -> None:
-        """In the answering thread; while something moves, answers trail what is in force."""
+        """Show an answer, in its own thread; while something moves it trails the edits in force."""
         if answer.session is not self.session or answer.way != self.way:
             return
         self.answer = answer = joined(self.answer, answer)
@@ -272,7 +272,7 @@ class Workbench:
         self._show()
 
     def _gesture(self, step: dict[str, Any]) -> str:
-        """What a step asks for, put in force or refused with a line."""
+        """Put what a step asks for in force, or refuse it with a line."""
         at = self.situation
         tensor = at.named(step.get("tensor"))
         if tensor is None:
@@ -312,7 +312,7 @@ class Workbench:
             self.worker.start(self._measure_all)
 
     def _more_than(self, images: Samples) -> str:
-        """What the button offers next; empty where there are no more images."""
+        """Say what the button offers next; nothing where there are no more images."""
         session = self.session
         if len(images) < len(session.sample):
             return f"on {many(len(session.sample), 'image')}"

@@ -1,4 +1,4 @@
-"""What if: controls on the left, what they do on the right, and how to keep it."""
+"""Lay out the What if tab: controls on the left, what they do on the right, and how to keep it."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -79,7 +79,7 @@ def way_text(way: RunChoice) -> str:
 
 
 def strip_numbers(answer: Answer) -> dict[str, str]:
-    """As `EditStrip.numbers` has them: the edited model's beside the original's."""
+    """Give the numbers of `EditStrip.numbers`: the edited model's beside the original's."""
     effect = answer.effect
     if effect is None:
         return {"value": "–", "note": answer.error} if answer.error else {}
@@ -101,7 +101,7 @@ def numbers_html(answer: Answer | None) -> str:
 
 
 def said_html(answer: Answer | None) -> str:
-    """What is to be said of the effect, and all that changed in the model."""
+    """Say what the effect is, and all that changed in the model."""
     effect = answer.effect if answer else None
     return "".join(_said(answer, effect)) if answer and effect else ""
 

@@ -1,4 +1,4 @@
-"""What the What-if widgets show of a model with edits: plain values, no marimo."""
+"""Make what the What-if widgets show of a model with edits: plain values, no marimo."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ class Situation:
 
     @cached_property
     def _switched_on(self) -> Preview:
-        """What the edits in force would do but for the switches."""
+        """The edits in force, applied but for the switches."""
         kept = (e for e in self.edits if not isinstance(e, Off | OffRole | On | OnRole))
         return self.editor.preview(tuple(kept))
 
@@ -80,7 +80,7 @@ class Situation:
         return next((t for t in self.editor.network.tensors if t.name == name), None)
 
     def params(self, tensor: QuantTensor) -> QuantParams:
-        """What the edits have made of its parameters, whether it is switched off or not."""
+        """Give its parameters as the edits made them, whether it is switched off or not."""
         found = self._switched_on if tensor.name in self.off else self.applied
         params = {change.tensor: change.after for change in found.changes}
         return params.get(tensor.name) or tensor.params
@@ -92,7 +92,7 @@ def off_in(changes: Iterable[Change]) -> frozenset[str]:
 
 
 def qparam_spec(at: Situation, *, seen: int, refusal: str = "") -> dict[str, Any]:
-    """As `QParam.spec` has it."""
+    """Give what `QParam.spec` shows."""
     tensor = at.tensor
     if tensor is None:
         return {"tensor": "", "locked": _nothing_here(at), "seen": seen, "refusal": refusal}
@@ -130,7 +130,7 @@ def qparam_spec(at: Situation, *, seen: int, refusal: str = "") -> dict[str, Any
 
 
 def hist_data(at: Situation) -> dict[str, Any]:
-    """As `HistRange.data` has it."""
+    """Give what `HistRange.data` shows."""
     tensor = at.tensor
     if tensor is None:
         return {"tensor": "", "message": "", **_heading(at)}
@@ -170,7 +170,7 @@ def _names(edit: Edit, tensor: QuantTensor) -> bool:
 
 
 def _remarks(at: Situation, tensor: QuantTensor) -> Iterator[dict[str, str]]:
-    """What the edits of this tensor did besides, and what a person should know of them."""
+    """Say what the edits of this tensor did besides, and what a person should know of them."""
     for warning in at.applied.warnings:
         if warning.tensor == tensor.name:
             yield {"kind": "warning", "text": f"{warning.text}."}
@@ -206,7 +206,7 @@ def _list(names: Iterable[str]) -> str:
 
 
 def _heading(at: Situation) -> dict[str, Any]:
-    """What is being edited, and what else of the layer could be."""
+    """Name what is being edited, and what else of the layer could be."""
     tensor, layer = at.tensor, at.layer
     title = tensor.name if tensor else (at.selection.layer or "")
     facts = []

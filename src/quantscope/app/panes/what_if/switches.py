@@ -1,4 +1,4 @@
-"""What is switched off, and the edits in force, as the widgets show them."""
+"""Make what the widgets show of what is switched off, and of the edits in force."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from quantscope.model import QuantTensor
 
 
 def switch_items(at: Situation) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
-    """As `Switches.main` and `Switches.layers` have them."""
+    """Give the rows of `Switches.main` and `Switches.layers`."""
     network, off = at.editor.network, at.off
     main = []
     if at.tensor is not None:
@@ -52,7 +52,7 @@ def parts_for(at: Situation, kind: str, key: str) -> tuple[str, ...]:
 
 
 def edit_items(session: Session, applied: Applied) -> list[dict[str, Any]]:
-    """As `EditStrip.items` has them."""
+    """Give the rows of `EditStrip.items`."""
     warnings = {warning.tensor: warning.text for warning in applied.warnings}
     tensors = {t.name: t for t in session.opened.network.tensors}
     layers = {x.name: x for x in session.opened.network.layers}
@@ -70,7 +70,7 @@ def edit_items(session: Session, applied: Applied) -> list[dict[str, Any]]:
 
 
 def edit_text(edit: Edit, tensor: QuantTensor | None) -> str:
-    """As `describe`, but scales of channels are told by those that differ from the model's."""
+    """Describe an edit; scales of channels are told by those that differ from the model's."""
     if not (isinstance(edit, SetScale) and isinstance(edit.scale, tuple) and tensor is not None):
         return describe(edit)
     given = np.asarray(channel_scales((edit,), tensor), np.float32)
@@ -111,7 +111,7 @@ def edits_after(
 
 
 def _number(given: Any) -> float:
-    """What a slider or a field sent; a field sends what was typed."""
+    """Read what a slider or a field sent; a field sends what was typed."""
     try:
         return float(given)
     except (TypeError, ValueError):

