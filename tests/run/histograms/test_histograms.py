@@ -350,7 +350,7 @@ def test_memory_does_not_grow_with_images(files: tuple[Path, Path]) -> None:
         return found
 
     peak(16)
-    assert peak(600) < 1.2 * peak(100)
+    assert peak(1200) < 1.2 * peak(300)
 
 
 @given(
