@@ -350,7 +350,9 @@ def test_memory_does_not_grow_with_images(files: tuple[Path, Path]) -> None:
         return found
 
     peak(16)
-    assert peak(1200) < 1.2 * peak(300)
+    # The least of three: how much garbage waits to be collected is chance.
+    few, many = (min(peak(images) for _ in range(3)) for images in (300, 1200))
+    assert many < 1.2 * few
 
 
 @given(
