@@ -350,7 +350,9 @@ def test_memory_does_not_grow_with_images(files: tuple[Path, Path]) -> None:
         return found
 
     peak(16)
-    assert peak(1200) < 1.2 * peak(300)
+    # Python's bookkeeping of batches grows a little; activations would be many times the pictures.
+    added = (2400 - 300) * PICTURES[0].nbytes
+    assert peak(2400) - peak(300) < added / 2
 
 
 @given(
