@@ -10,6 +10,7 @@ import pytest
 from quantscope.model import find_original, open_model
 from quantscope.model.onnx import OnnxModel
 from quantscope.model.pairing import Pairing, pair_models
+from quantscope.model.pairing.constants import Sample, weight_likenesses
 from small_networks import NAMES, feeds, float_path, quantized
 
 FORMS = ("qdq-int8-per-channel", "qdq-uint8", "qoperator", "qdq-a16")
@@ -99,49 +100,19 @@ def test_the_gates_of_hard_swish_are_paired_where_the_float_file_has_none(tmp_pa
     assert pairing.float_digest == written.digest
 
 
-def test_a_long_network_is_paired_in_seconds(tmp_path: Path) -> None:
-    import time
-
-    from tiny_onnx import constant, saved, value, weights
-    from tiny_onnx import model as make
-
-    def long(layers: int) -> float:
-        nodes, constants = [], []
-        for place in range(layers):
-            before = "x" if place == 0 else f"v{place}"
-            after = "y" if place == layers - 1 else f"v{place + 1}"
-            name = f"layer{place}"
-            nodes.append(onnx.helper.make_node("Gemm", [before, f"w{place}"], [f"g{place}"], name))
-            nodes.append(onnx.helper.make_node("Tanh", [f"g{place}"], [after], f"{name}.tanh"))
-            constants.append(constant(f"w{place}", weights(6, 6, seed=place)))
-        proto = make(
-            nodes, constants, inputs=[value("x", ["N", 6])], outputs=[value("y", ["N", 6])]
+def test_likenesses_of_many_weights_are_those_of_two() -> None:
+    rng = np.random.default_rng(5)
+    for columns in (2, 9):  # a handful of numbers a channel, and more
+        rows = rng.normal(0, 1, (7, 3, columns))
+        rows[2] = 0
+        some, others = (
+            [Sample((3, columns), row) for row in each] for each in (rows[:4], rows[4:])
         )
-        path = saved(proto, tmp_path, f"long{layers}.onnx")
-        done = quantize_long(path)
-        started = time.perf_counter()
-        model, original = open_model(done), open_model(path)
-        networks = original.network, model.network
-        assert len(networks[0].layers) == 2 * layers
-        started = time.perf_counter()
-        pairing = pair_models(original, model)
-        assert pairing.unpaired == ()
-        return time.perf_counter() - started
-
-    def quantize_long(path: Path) -> Path:
-        from onnxruntime.quantization import CalibrationDataReader, quantize_static
-
-        class Rows(CalibrationDataReader):
-            rows = iter([{"x": np.random.default_rng(0).normal(0, 1, (4, 6)).astype(np.float32)}])
-
-            def get_next(self) -> dict[str, np.ndarray] | None:
-                return next(self.rows, None)
-
-        done = path.with_name(f"q{path.name}")
-        quantize_static(path, done, Rows())
-        return done
-
-    short, long_ = long(125), long(500)
-    assert long_ < 10
-    # Four times the layers: linear is 4, quadratic 16; the machine is allowed a share.
-    assert long_ < 9 * short + 1
+        found = weight_likenesses(some, others)
+        for a, b in np.ndindex(4, 3):
+            one, two = some[a].rows, others[b].rows
+            if columns == 2:
+                one, two = one.reshape(1, -1), two.reshape(1, -1)
+            sizes = (np.linalg.norm(one, axis=1) * np.linalg.norm(two, axis=1)).sum()
+            expected = np.abs((one * two).sum(axis=1)).sum() / sizes if sizes else np.nan
+            np.testing.assert_allclose(found[a, b], expected, rtol=1e-12)
