@@ -256,8 +256,9 @@ def _playground_mb(browser: Any, pair: Pair, rows: Path) -> tuple[float, float]:
 
     The page measures by itself when it opens; then a scale is moved and an answer waited for.
     """
-    from benchmarks.playground import SECONDS
     from tools.serve_play import serving
+
+    from benchmarks.playground import SECONDS
 
     arguments = [str(pair.quantized), "--float", str(pair.float_model), "--data", str(rows)]
     with serving(*arguments) as served:
