@@ -11,6 +11,7 @@ NAMES = (
     "sensitivity",
     "whatif",
     "playground",
+    "large",
 )
 
 

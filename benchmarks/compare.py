@@ -92,29 +92,30 @@ def _ours(detail: Any, images: Any, quantized: str, float_model: str) -> None:
     compare(quantized, images, float_model=float_model, detail=detail)
 
 
-def _peer(images: Any, *models: str) -> None:
+def peer_compares(images: Any, float_model: str, quantized: str, *, batch: int = PEER_BATCH) -> int:
+    """Compare as onnxruntime's debugger does; give how many tensors it compared."""
     import numpy as np
     from onnxruntime.quantization import qdq_loss_debug as peer
 
     pixels = images.images
     with tempfile.TemporaryDirectory() as folder:
         found = []
-        for model in models:
+        for model in (quantized, float_model):
             path = str(Path(folder) / Path(model).name)
             peer.modify_model_output_intermediate_tensors(model, path)
             rows = (
-                {"input": pixels[start : start + PEER_BATCH].astype(np.float32)}
-                for start in range(0, len(pixels), PEER_BATCH)
+                {"input": pixels[start : start + batch].astype(np.float32)}
+                for start in range(0, len(pixels), batch)
             )
             found.append(peer.collect_activations(path, rows))
         matched = peer.create_activation_matching(*found)
         known = {name: match for name, match in matched.items() if "float" in match}
-        peer.compute_activation_error(known)
+        return len(peer.compute_activation_error(known))
 
 
-def _status_mb(field: str) -> float:
-    """Read a field of this process's status in MB."""
-    status = Path("/proc/self/status")
+def status_mb(field: str, process: int | str = "self") -> float:
+    """Read a field of a process's status in MB."""
+    status = Path(f"/proc/{process}/status")
     if not status.exists():  # not Linux: the peak is all that is known
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)
     line = next(line for line in status.read_text().splitlines() if line.startswith(field))
@@ -123,17 +124,20 @@ def _status_mb(field: str) -> float:
 
 def _measured(how: str, count: int, *models: str) -> dict[str, float]:
     def work(images: Any) -> None:
-        _peer(images, *models) if how == "peer" else _ours(how, images, *models)
+        if how == "peer":
+            peer_compares(images, models[1], models[0])
+        else:
+            _ours(how, images, *models)
 
     images = _images(count)  # the caller's, whoever compares: not counted
     work(_images(PEER_BATCH))  # nor what is loaded but once
-    before = _status_mb("VmRSS")
+    before = status_mb("VmRSS")
     began, cpu_began = time.perf_counter(), time.process_time()
     work(images)
     return {
         "seconds": time.perf_counter() - began,
         "cpu_seconds": time.process_time() - cpu_began,
-        "added_mb": max(_status_mb("VmHWM") - before, 0.1),
+        "added_mb": max(status_mb("VmHWM") - before, 0.1),
     }
 
 
