@@ -35,6 +35,7 @@ TORCH_MODULES = {
     "quantize/pt2e.py",
     "quantize/pt2e_onnx.py",
     "quantize/pt2e_quantizer.py",
+    "quantize/pt2e_subject.py",
 }
 TORCH_FOLDERS = {"torch", "torchscript"}
 # Modules that are imported past their folder's door, whose `__init__` would load far more.

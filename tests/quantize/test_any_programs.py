@@ -99,7 +99,7 @@ def test_what_cannot_be_quantized_is_one_line(tmp_path: Path) -> None:
         "in the model's own shape"
     )
     text = save("attention", tmp_path / "text.pt2")
-    few = Samples("few.npz", {"ids": np.zeros((ROWS, 9))}, None, np.arange(ROWS), (), "as-is")
+    few = Samples("few.npz", {"ids": np.zeros((ROWS, 9), int)}, None, np.arange(ROWS), (), "as-is")
     assert refusal(text, few) == ("few.npz has no array 'mask', an input of text.pt2; it has ids")
     floats = rows_of("attention", text).arrays | {"ids": np.zeros((ROWS, 9))}
     given = Samples("few.npz", floats, None, np.arange(ROWS), (), "as-is")
