@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.compare import _images, _status_mb
+from benchmarks.compare import _images, status_mb
 
 COUNTS = (1000,)
 ROUNDS = 7  # of a few seconds each: more of them, since single ones are noisy
@@ -152,7 +152,7 @@ def _agreement(folder: Path, count: int) -> dict[str, float]:
 
     def values_of(path: Path) -> dict[str, Any]:
         program = program_of(open_runnable(path))
-        values = program.start({program.input: images.images.astype(np.float32)})
+        values = program.start({program.inputs[0]: images.images.astype(np.float32)})
         run_nodes(program.nodes, values, model=program.name)
         return {name: v.double() for name, v in values.items() if isinstance(v, Tensor)}
 
@@ -200,13 +200,13 @@ def _measured(how: str, count: int, folder: Path) -> dict[str, float]:
 
 def _timed(work: Any, count: int) -> dict[str, float]:
     work(100)  # what is loaded but once is not counted
-    before = _status_mb("VmRSS")
+    before = status_mb("VmRSS")
     began, cpu_began = time.perf_counter(), time.process_time()
     work(count)
     return {
         "seconds": time.perf_counter() - began,
         "cpu_seconds": time.process_time() - cpu_began,
-        "added_mb": max(_status_mb("VmHWM") - before, 0.1),
+        "added_mb": max(status_mb("VmHWM") - before, 0.1),
     }
 
 

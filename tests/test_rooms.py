@@ -1,6 +1,7 @@
 """The rules of docs/architecture.md about who may import whom, and where tests lie."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,7 @@ TORCH_MODULES = {
     "quantize/pt2e.py",
     "quantize/pt2e_onnx.py",
     "quantize/pt2e_quantizer.py",
+    "quantize/pt2e_subject.py",
 }
 TORCH_FOLDERS = {"torch", "torchscript"}
 # Modules that are imported past their folder's door, whose `__init__` would load far more.
@@ -167,9 +169,35 @@ def test_tests_lie_in_the_folder_of_what_they_test(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["quantscope", "quantscope.cli", "quantscope.model", "quantscope.run"]
+    "module",
+    [
+        "quantscope",
+        "quantscope.cli",
+        "quantscope.model",
+        "quantscope.run",
+        "quantscope.report.compare",
+    ],
 )
 def test_importing_loads_no_heavy_framework(module: str) -> None:
     code = f"import sys, {module}; print(*{{'torch', 'marimo', 'matplotlib'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+@pytest.mark.parametrize(
+    "door",
+    [path for path in MODULES if path.name == "__init__.py"],
+    ids=lambda p: p.relative_to(SOURCE).as_posix(),
+)
+def test_a_room_describes_files_that_are_there(door: Path) -> None:
+    described = ast.get_docstring(ast.parse(door.read_text())) or ""
+    named = re.findall(r"`([\w/]+\.(?:py|js|css))`", described)
+    # A NAME stands for one that somebody will choose.
+    missing = [
+        name
+        for name in named
+        if "NAME" not in name
+        and not any((folder / name).is_file() for folder in door.parents)
+        and not any(door.parent.rglob(name))
+    ]
+    assert not missing, f"{door.parent.name} describes {missing}, which are not there"

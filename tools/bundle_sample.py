@@ -11,10 +11,10 @@ import numpy as np
 from PIL import Image
 
 import quantscope.data
-from quantscope.data.cache import load_full
 from quantscope.data.calibration import balanced_order
-from quantscope.data.cifar10 import SplitName
-from quantscope.data.sample import sheet_from_images
+from quantscope.data.cifar10.cache import load_full
+from quantscope.data.cifar10.facts import SplitName
+from quantscope.data.cifar10.sample import sheet_from_images
 from quantscope.data.samples import digest_of
 
 SEED = 2024

@@ -39,6 +39,8 @@ def shown(playground: str, open_desk: OpenPage) -> Page:
 def page(shown: Page) -> Page:
     """The page with the first layer in the first tab, the graph at its beginning."""
     shown.get_by_test_id("tab-Layer").click()
+    # Until the tab's pane is there the page may still move under the mouse.
+    expect(shown.get_by_test_id("layer-name")).to_be_visible()
     shown.get_by_test_id("graph").focus()
     shown.keyboard.press("Home")
     layer_in_graph(shown, "stem")

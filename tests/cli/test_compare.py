@@ -287,7 +287,8 @@ def test_a_quantized_model_is_not_taken_as_the_float_one(tmp_path: Path) -> None
         "resnet8-uint8.onnx was made from"
     )
     assert refused("resnet8", "--float", "resnet8", "--images", 1) == (
-        "resnet8.onnx is a float model: there is nothing to compare it with; give a quantized one"
+        "resnet8.onnx is a float model: there is nothing to compare it with; quantize it first: "
+        "quantscope quantize resnet8 -o OUT.onnx"
     )
 
 
@@ -301,16 +302,18 @@ def test_no_images_is_said(tmp_path: Path) -> None:
 
 def test_a_float_model_is_no_quantized_one() -> None:
     assert refused("resnet8") == (
-        "resnet8.onnx is a float model: there is nothing to compare it with; give a quantized one"
+        "resnet8.onnx is a float model: there is nothing to compare it with; quantize it first: "
+        "quantscope quantize resnet8 -o OUT.onnx"
     )
 
 
-def test_an_unknown_float_model_is_asked_for(tmp_path: Path) -> None:
+def test_without_a_float_model_the_heading_says_what_stands_in(tmp_path: Path) -> None:
     model = tiny(tmp_path, "q.onnx", quantize=True)
     pictures = images(tmp_path, np.ones((2, 3, 4, 4), np.float32))
-    assert refused(model, "--data", pictures) == (
-        "q.onnx does not say which float model it was made from; give it with --float FILE"
-    )
+    text = run(model, "--data", pictures)
+    assert "q.onnx with every quantizer off" in text
+    found = json.loads(run(model, "--data", pictures, "--json"))
+    assert found["float_model"] == "q.onnx with every quantizer off"
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

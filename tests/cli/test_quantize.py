@@ -73,7 +73,7 @@ def test_contradictions_are_one_line(
     out, pt2 = tmp_path / "q.onnx", tmp_path / "q.pt2"
     assert refused(weights, "-o", pt2, "--framework", "onnxruntime") == (
         "r.safetensors is quantized with torch, but --framework says onnxruntime; "
-        "torch takes ResNet8's .safetensors, onnxruntime takes .onnx"
+        "torch takes float programs (.pt2) and ResNet8's .safetensors, onnxruntime takes .onnx"
     )
     assert refused(random_resnet8, "-o", out, "--onnx", tmp_path / "b.onnx") == (
         "--onnx goes with --framework torch; onnxruntime writes ONNX to -o"
@@ -81,11 +81,11 @@ def test_contradictions_are_one_line(
     assert refused(weights, "-o", out) == (
         f"torch writes .pt2 (and ONNX with --onnx FILE); {out} has another suffix"
     )
-    program = tmp_path / "f.pt2"
+    program = tmp_path / "f.pt"
     program.write_bytes(b"PK")
     for options in ((), ("--framework", "torch")):
         assert refused(program, "-o", pt2, *options).startswith(
-            "f.pt2 is a program or archive of PyTorch, which is not quantized here; give a float"
+            "f.pt is an archive of PyTorch, which is not quantized here; give a float"
         )
     assert refused(random_resnet8, "-o", pt2) == (
         f"onnxruntime writes .onnx; {pt2} has another suffix"

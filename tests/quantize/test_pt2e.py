@@ -285,7 +285,7 @@ def test_bad_inputs_are_one_line_each(weights_file: Path, tmp_path: Path) -> Non
         f"{output} would be written twice; give each output its own name"
     )
     assert refusal(weights_file, output, PtqConfig()) == (
-        "ResNet8's weights are quantized with torch, not onnxruntime"
+        "random.safetensors is quantized with torch, not onnxruntime"
     )
     assert not output.exists()
 

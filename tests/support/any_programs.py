@@ -272,4 +272,5 @@ def rows_for(name: str, count: int, input_names: tuple[str, ...]) -> Samples:
         port: value.numpy()
         for port, value in zip(input_names, NETWORKS[name][1](count), strict=True)
     }
-    return Samples(f"{name}.npz", arrays, None, np.arange(count), (), "as-is")
+    targets = np.zeros(count, np.int64)
+    return Samples(f"{name}.npz", arrays, targets, np.arange(count), ("any",), "as-is")

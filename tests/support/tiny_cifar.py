@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from quantscope.data.cifar10 import CIFAR10, Edition, Split
+from quantscope.data.cifar10.facts import CIFAR10, Edition, Split
 from quantscope.data.samples import digest_of
 
 TRAIN = CIFAR10.train.batches

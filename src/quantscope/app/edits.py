@@ -8,10 +8,11 @@ where tensors share their parameters.
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock, RLock
 from time import monotonic
+from typing import Any
 
 import numpy as np
 import onnx
@@ -31,6 +32,7 @@ from quantscope.edit import (
     SetScale,
     SetZeroPoint,
 )
+from quantscope.errors import BadConfigError
 from quantscope.model import Model, Network, QuantTensor, open_model
 
 Edits = tuple[Edit, ...]
@@ -253,3 +255,40 @@ def _content(applied: Applied, original: Network) -> bytes:
     for node in proto.graph.node:
         node.name = names.get(node.name, node.name)
     return bytes(proto.SerializeToString(deterministic=True))
+
+
+def edits_after(
+    step: Mapping[str, Any], edits: Edits, tensor: QuantTensor, now: QuantParams
+) -> Edits:
+    """Give the edits after a slider's or a field's step.
+
+    `step` is one of `QParam.edit`, `now` what the edits have made of the tensor's parameters.
+    """
+    match step["what"]:
+        case "scale":
+            return set_scale(edits, tensor, now, _number(step["value"]))
+        case "zero_point":
+            return set_zero_point(edits, tensor, now, _whole(step["value"]))
+        case "range":
+            return set_range(edits, tensor, _number(step["lo"]), _number(step["hi"]))
+        case "factor":
+            return set_factor(edits, tensor, _number(step["value"]))
+        case "channel":
+            return set_channel(edits, tensor, now, int(step["channel"]), _number(step["value"]))
+        case _:
+            return reset(edits, tensor)
+
+
+def _number(given: Any) -> float:
+    """Read what a slider or a field sent; a field sends what was typed."""
+    try:
+        return float(given)
+    except (TypeError, ValueError):
+        raise BadConfigError(f"{given!r} is not a number; type one such as 0.05") from None
+
+
+def _whole(given: Any) -> int:
+    value = _number(given)
+    if not value.is_integer():
+        raise BadConfigError(f"A zero-point is a whole number, not {given}")
+    return int(value)

@@ -12,7 +12,7 @@ from quantscope.cli.outputs import Writes, careful
 if TYPE_CHECKING:
     from quantscope.quantize import Agreement, Quantized
 
-_FRAMEWORKS = {".onnx": "onnxruntime", ".safetensors": "torch"}
+_FRAMEWORKS = {".onnx": "onnxruntime", ".safetensors": "torch", ".pt2": "torch"}
 _COMPARED_IMAGES = 200
 
 
@@ -20,7 +20,9 @@ _COMPARED_IMAGES = 200
 def command(
     model: Annotated[
         str,
-        typer.Argument(help="A float model: .onnx, ResNet8's .safetensors, or a bundled name."),
+        typer.Argument(
+            help="A float model: .onnx, .pt2, ResNet8's .safetensors, or a bundled name."
+        ),
     ],
     # `--exclude A B` leaves B over, which then names another layer.
     more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
@@ -146,8 +148,10 @@ def command(
             result = quantize_onnx(path, output, config, calibration=images, progress=progress)
     agreement = None
     if result.onnx_path is not None:
-        sample = load_sample().take(_COMPARED_IMAGES)
-        agreement = program_agreement(result.path, result.onnx_path, sample)
+        rows = images or load_sample()
+        agreement = program_agreement(
+            result.path, result.onnx_path, rows.take(min(_COMPARED_IMAGES, len(rows)))
+        )
     _show(result, agreement, as_json=as_json)
 
 
@@ -155,16 +159,17 @@ def _framework(path: Path, asked: str | None) -> str:
     """Tell which framework quantizes the file, and refuse one that cannot."""
     from quantscope.errors import BadConfigError
 
-    if path.suffix in (".pt2", ".pt", ".pth"):
+    if path.suffix in (".pt", ".pth"):
         raise BadConfigError(
-            f"{path.name} is a program or archive of PyTorch, which is not quantized here; give "
-            f"a float .onnx file, or ResNet8's .safetensors with --framework torch"
+            f"{path.name} is an archive of PyTorch, which is not quantized here; give a float "
+            f".onnx file, a float program saved with torch.export.save (.pt2), or ResNet8's "
+            f".safetensors"
         )
     implied = _FRAMEWORKS.get(path.suffix)
     if asked and implied and asked != implied and asked in _FRAMEWORKS.values():
         raise BadConfigError(
             f"{path.name} is quantized with {implied}, but --framework says {asked}; torch takes "
-            "ResNet8's .safetensors, onnxruntime takes .onnx"
+            "float programs (.pt2) and ResNet8's .safetensors, onnxruntime takes .onnx"
         )
     return asked or implied or "onnxruntime"
 

@@ -5,12 +5,20 @@ Calibration sets come from training images only.
 
 from pathlib import Path
 
-from quantscope.data.cache import LOCK, cache_folder, load_full, locked
 from quantscope.data.calibration import balanced_order, calibration_set
-from quantscope.data.describe import DataInfo, SetInfo, describe
-from quantscope.data.fetch import fetch
+from quantscope.data.cifar10 import (
+    LOCK,
+    DataInfo,
+    SetInfo,
+    cache_folder,
+    describe,
+    fetch,
+    load_calibration_pool,
+    load_full,
+    load_sample,
+    locked,
+)
 from quantscope.data.npz import load_npz
-from quantscope.data.sample import load_calibration_pool, load_sample
 from quantscope.data.samples import Samples, digest_of, stratified
 from quantscope.errors import BadDataError
 from quantscope.files import is_there

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from quantscope.data.cache import load_full
-from quantscope.data.sample import load_calibration_pool
+from quantscope.data.cifar10 import load_calibration_pool, load_full
 from quantscope.data.samples import Labels, Samples
 from quantscope.errors import BadDataError
 

@@ -22,6 +22,7 @@ from quantscope.model import (
     Network,
     Pairing,
     find_original,
+    need_original,
     open_model,
 )
 
@@ -122,6 +123,17 @@ class Editor:
             lifted=self.lifted,
             float_digest=self.pairing.float_digest if self.pairing else None,
         )
+
+    @cached_property
+    def against(self) -> tuple[Model, Pairing]:
+        """The float network to measure against, paired: every quantizer off where none is known.
+
+        Edits take nothing from a stand-in, so `original` and `pairing` stay None then.
+        """
+        if self.original is not None and self.pairing is not None:
+            return self.original, self.pairing
+        floats = need_original(self.model)
+        return floats, self._subject.pair(floats)
 
     def _pair(self, *, must: bool) -> Pairing | None:
         """Pair with the original; one that nobody asked for may fail to belong to the model."""

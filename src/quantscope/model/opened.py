@@ -41,6 +41,8 @@ class Model(ABC):
     framework: ClassVar[Framework]
     executions: ClassVar[tuple[Execution, ...]]
     """The ways in which it can be run, the usual one last."""
+    is_stand_in: bool = False
+    """Whether it is a quantized network with every quantizer off, for want of a float original."""
 
     def __init__(self, path: Path, given: str) -> None:
         self.path, self.given = path, given
@@ -95,8 +97,15 @@ class Model(ABC):
         if not self.network.is_quantized:
             raise BadModelError(
                 f"{self.name} is a float model: there is nothing to compare it with; "
-                f"give a quantized one"
+                f"quantize it first: {self.quantize_command}"
             )
+
+    @property
+    def quantize_command(self) -> str:
+        """The command that makes a quantized model of a float one."""
+        if self.framework == "onnx":
+            return f"quantscope quantize {self.given} -o OUT.onnx"
+        return f"quantscope quantize {self.given} --framework torch -o OUT.pt2"
 
     @property
     def is_float(self) -> bool:
@@ -135,6 +144,23 @@ class Model(ABC):
     def why_not_edited(self) -> str:
         """Why its parameters cannot be changed, as sentences; empty where they can."""
         return ""
+
+    def switch_quantizers_off(self) -> "Model":
+        """Give the same network with every quantizer switched off, which its name says."""
+        raise BadModelError(
+            f"The quantizers of {self.name} cannot be switched off here; give the float model that "
+            f"it was made from with --float FILE"
+        )
+
+    @cached_property
+    def stand_in(self) -> "Model":
+        """The float network to compare with where no original is known; opened once."""
+        return self.switch_quantizers_off()
+
+    def write_out_like(self, quantized: "Model") -> "Model":
+        """Give a float network with its operators written as the quantized one has them."""
+        del quantized
+        return self
 
     @abstractmethod
     def check_original(self, other: "Model") -> None:

@@ -1,4 +1,7 @@
-"""This module finds the float model that a quantized one was made from, without being told."""
+"""This module finds the float model that a quantized one was made from, without being told.
+
+Where none is known, the same network with every quantizer switched off stands in for it.
+"""
 
 import hashlib
 from collections.abc import Mapping
@@ -39,8 +42,9 @@ def find_original(model: Model, given: ModelSource | None = None) -> Model | Non
     if given is not None:
         original = open_model(given)
         model.check_original(original)
-        return original
-    return model.known_original
+        return original.write_out_like(model)
+    known = model.known_original
+    return None if known is None else known.write_out_like(model)
 
 
 def open_known_original(model: Model) -> Model | None:
@@ -53,11 +57,17 @@ def open_known_original(model: Model) -> Model | None:
 
 
 def need_original(model: Model, given: ModelSource | None = None) -> Model:
-    """Do as `find_original`; where none is known, raise an error that says how to give one."""
+    """Do as `find_original`; where none is known, give the network with every quantizer off.
+
+    That one says in its name what it is. Of PyTorch's files there is none: the error says how to
+    give the original.
+    """
     original = find_original(model, given)
-    if original is None:
+    if original is not None:
+        return original
+    if model.framework != "onnx":
         raise unknown_original(model)
-    return original
+    return model.stand_in
 
 
 def unknown_original(model: Model, how: str = "give it with --float FILE") -> BadConfigError:

@@ -55,7 +55,8 @@ def quantize_model(
 ) -> Quantized:
     """Quantize a file or a bundled model by its name, with the config's framework.
 
-    onnxruntime takes ONNX files, torch takes ResNet8's weights (.safetensors).
+    onnxruntime takes ONNX files, torch takes float programs (.pt2) and ResNet8's weights
+    (.safetensors).
     """
     backend = quantize_onnx if config.framework == "onnxruntime" else quantize_torch
     return backend(

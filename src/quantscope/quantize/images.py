@@ -27,7 +27,11 @@ def choose_images(config: PtqConfig, given: Samples | None) -> Samples:
         )
     if count == len(given):
         return given
-    return given.select(balanced_order(given.labels, seed=seed)[:count])
+    if given.targets is None:
+        order = np.random.default_rng(seed).permutation(len(given))
+    else:
+        order = balanced_order(given.targets, seed=seed)
+    return given.select(order[:count])
 
 
 def input_spec(file: OnnxFile) -> Port:

@@ -1,4 +1,8 @@
-"""Quantize ResNet8 statically with PyTorch's PT2E export flow. Needs the `torch` extra."""
+"""Quantize exported programs, and ResNet8's weights, with PyTorch's PT2E. Needs the `torch` extra.
+
+`pt2e_subject.py` has what is quantized and how it is fed, `pt2e_quantizer.py` where quantizers
+stand, `pt2e_onnx.py` the way to ONNX.
+"""
 
 import contextlib
 import hashlib
@@ -6,18 +10,19 @@ import io
 import logging
 import warnings
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from quantscope.data import Samples
-from quantscope.errors import TORCH_INSTALL, BadConfigError, BadDataError, MissingExtraError
+from quantscope.errors import TORCH_INSTALL, BadConfigError, BadModelError, MissingExtraError
 from quantscope.files import check_outputs, write_whole
+from quantscope.model.torch import first_line
 from quantscope.progress import Progress, silent
 from quantscope.quantize.config import PtqConfig
-from quantscope.quantize.images import MAX_BATCH, choose_images
+from quantscope.quantize.images import choose_images
 from quantscope.quantize.layers import check_layers
+from quantscope.quantize.pt2e_subject import Feeder, Subject, open_subject
 from quantscope.quantize.result import (
     PROVENANCE_KEY,
     Quantized,
@@ -26,15 +31,14 @@ from quantscope.quantize.result import (
     one_value_warning,
     provenance_text,
 )
-from quantscope.zoo import build_torch, read_safetensors
 
 if TYPE_CHECKING:
-    import torch
     from torch.export import ExportedProgram
     from torch.fx import GraphModule
 
 _THEIRS = r"torch|torchao|onnxscript|onnx_ir|copyreg"
 _CONV2D = "torch.nn.modules.conv.Conv2d"
+_RECURRENT = ("gru", "lstm", "rnn_relu", "rnn_tanh")
 
 
 def quantize_torch(
@@ -46,34 +50,31 @@ def quantize_torch(
     onnx_output: Path | None = None,
     progress: Progress = silent,
 ) -> Quantized:
-    """Quantize ResNet8's weights (.safetensors) into a program (.pt2), and as ONNX QDQ if asked.
+    """Quantize a float program (.pt2), or ResNet8's weights (.safetensors), into a program.
 
-    Observers see the images in batches of 32; nothing of a batch is kept but their statistics.
+    `onnx_output` is where the same goes as ONNX QDQ. Observers see the rows in batches of at most
+    32; nothing of a batch is kept but their statistics.
     """
     if config.framework != "torch":
-        raise BadConfigError(f"ResNet8's weights are quantized with torch, not {config.framework}")
+        raise BadConfigError(f"{float_path.name} is quantized with torch, not {config.framework}")
     check_outputs(filter(None, [output, onnx_output]), reads=[float_path])
-    weights = read_safetensors(float_path)
+    subject = open_subject(float_path)
     images = choose_images(config, calibration)
-    found = tuple(images.images.shape[1:])
-    if found != (3, 32, 32):
-        raise BadDataError(
-            f"The calibration images of {images.name} have the shape {list(found)}, but "
-            f"{float_path.name} takes [3, 32, 32]; save them in the model's own shape"
-        )
+    feeder = subject.feeder(images)
     with quiet_torch():
         require_torch()
         import torch
 
         with torch.no_grad():
-            observed = _prepare(build_torch(weights), config, source=float_path)
-            _calibrate(observed, images, progress)
+            graph = subject.graph()
+            observed = _prepare(graph, config, subject)
+            _calibrate(observed, subject, feeder, images=len(images), progress=progress)
             notes = _warnings(observed, images=len(images))
-            program = _convert(observed)
+            program = _convert(observed, subject, feeder)
     provenance = make_provenance(
         config,
         images,
-        float_digest=hashlib.sha256(float_path.read_bytes()).hexdigest(),
+        float_digest=subject.digest,
         packages=("torch", "torchao", "onnx", "numpy"),
     )
     content = _save(program, provenance)
@@ -82,7 +83,7 @@ def quantize_torch(
         from quantscope.quantize.pt2e_onnx import onnx_bytes
 
         with quiet_torch():
-            onnx_content = onnx_bytes(program, provenance)
+            onnx_content = onnx_bytes(program, provenance, subject)
     # Only now, with both contents made: a failed export leaves no file behind.
     write_whole(output, content)
     if onnx_output and onnx_content:
@@ -127,35 +128,40 @@ def quiet_torch() -> Iterator[None]:
         logging.disable(disabled)
 
 
-def _prepare(model: "torch.nn.Module", config: PtqConfig, *, source: Path) -> "GraphModule":
-    """Export the network and put observers where the config wants quantizers."""
+def _prepare(graph: "GraphModule", config: PtqConfig, subject: Subject) -> "GraphModule":
+    """Put observers where the config wants quantizers."""
     from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
     from torchao.quantization.pt2e.quantizer.x86_inductor_quantizer import (
         X86InductorQuantizer,
         get_default_x86_inductor_quantization_config,
     )
 
-    from quantscope.quantize.pt2e_quantizer import PtqQuantizer, layers
+    from quantscope.quantize.pt2e_quantizer import PtqQuantizer, layers, name_sources
 
-    graph = _export(model).module()
-    check_layers(config, layers(graph.graph), model=str(source))
+    check_layers(config, layers(graph.graph), model=str(subject.path))
     if config.torch_quantizer == "x86":
-        _name_convolutions(graph)
+        if subject.is_resnet8:
+            _name_convolutions(graph)
+        else:
+            name_sources(graph)
         quantizer = X86InductorQuantizer()
         quantizer.set_global(get_default_x86_inductor_quantization_config())
     else:
         quantizer = PtqQuantizer(config)
-    prepared: GraphModule = prepare_pt2e(graph, quantizer)
+    try:
+        prepared: GraphModule = prepare_pt2e(graph, quantizer)
+    except Exception as error:  # of any kind: torchao meets graphs that it was not written for
+        raise BadModelError(
+            f"torchao {version('torchao')} cannot place quantizers in {subject.name}: "
+            f"{first_line(error)}; {_another_quantizer(config)}"
+        ) from None
     return prepared
 
 
-def _export(model: "torch.nn.Module") -> "ExportedProgram":
-    import torch
-
-    # With an example batch of 1 export would fix the batch at 1.
-    example = (torch.zeros(2, 3, 32, 32),)
-    batch = torch.export.Dim("batch", min=1, max=1 << 20)
-    return torch.export.export(model, example, dynamic_shapes=({0: batch},))
+def _another_quantizer(config: PtqConfig) -> str:
+    if config.torch_quantizer == "x86":
+        return "try --torch-quantizer quantscope"
+    return "leave layers float with --exclude, or quantize its ONNX form"
 
 
 def _name_convolutions(graph: "GraphModule") -> None:
@@ -168,24 +174,32 @@ def _name_convolutions(graph: "GraphModule") -> None:
         }
 
 
-def _calibrate(observed: "GraphModule", images: Samples, progress: Progress) -> None:
-    import torch
-
-    total = len(images)
-    progress("Calibrating", 0, total)
-    for start in range(0, total, MAX_BATCH):
-        batch = images.images[start : start + MAX_BATCH]
-        observed(torch.from_numpy(np.ascontiguousarray(batch, dtype=np.float32)))
-        progress("Calibrating", min(start + MAX_BATCH, total), total)
+def _calibrate(
+    observed: "GraphModule",
+    subject: Subject,
+    feeder: Feeder,
+    *,
+    images: int,
+    progress: Progress,
+) -> None:
+    size = subject.rows_at_once
+    progress("Calibrating", 0, images)
+    for start in range(0, images, size):
+        subject.run(observed, feeder(start, min(start + size, images)))
+        progress("Calibrating", min(start + size, images), images)
 
 
 def _warnings(observed: "GraphModule", *, images: int) -> tuple[str, ...]:
     """Name quantizers whose observers saw nothing, or a single value."""
-    from quantscope.quantize.pt2e_quantizer import layer_name
+    from quantscope.quantize.pt2e_quantizer import layer_name, operator_name
 
     modules = dict(observed.named_modules())
     found: dict[str, str] = {}
     for node in observed.graph.nodes:
+        if (kind := operator_name(node)) in _RECURRENT:
+            found[node.name] = (
+                f"'{layer_name(node)}' stays float: PT2E has no quantizer for {kind.upper()}"
+            )
         observer = modules.get(str(node.target)) if node.op == "call_module" else None
         lowest, highest = (getattr(observer, name, None) for name in ("min_val", "max_val"))
         if lowest is None or highest is None:
@@ -201,23 +215,36 @@ def _warnings(observed: "GraphModule", *, images: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found.values()))
 
 
-def _convert(observed: "GraphModule") -> "ExportedProgram":
+def _convert(observed: "GraphModule", subject: Subject, feeder: Feeder) -> "ExportedProgram":
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
 
-    converted = convert_pt2e(observed)
-    _drop_unused(converted)
-    program = _export(converted)
+    try:
+        converted = convert_pt2e(observed)
+        _drop_unused(converted)
+        program = subject.export(converted, feeder(0, subject.batch or 2))
+    except Exception as error:  # of any kind: torchao meets graphs that it was not written for
+        raise BadModelError(
+            f"torchao {version('torchao')} cannot convert {subject.name}: {first_line(error)}"
+        ) from None
+    if not any("quantized_decomposed" in str(node.target) for node in program.graph.nodes):
+        raise BadModelError(
+            f"{subject.name} has nothing that this quantizer quantizes: no convolution and no "
+            f"linear layer on float values"
+        )
     program._example_inputs = None  # 3.1 of 3.7 MB, and a person's images are not the model
     for node in program.graph.nodes:
         node.meta.pop("stack_trace", None)  # paths of the machine that made it
         node.meta.pop("from_node", None)  # addresses in its memory
+        node.meta.pop("source_fn_stack", None)
     return program
 
 
 def _drop_unused(model: "GraphModule") -> None:
     """Remove the float weights, which stay behind when their integers take their place."""
     used = {str(node.target) for node in model.graph.nodes if node.op == "get_attr"}
-    for name in [name for name, _ in model.named_parameters() if name not in used]:
+    # Each of tied weights is there under a name of its own.
+    held = [name for name, _ in model.named_parameters(remove_duplicate=False)]
+    for name in [name for name in held if name not in used]:
         path, _, attribute = name.rpartition(".")
         delattr(model.get_submodule(path), attribute)
 

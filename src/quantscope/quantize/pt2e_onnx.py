@@ -8,8 +8,11 @@ import onnx
 import torch
 from torch.export import ExportedProgram
 
+from quantscope.errors import BadModelError
 from quantscope.model import parse_expression
+from quantscope.model.torch import first_line
 from quantscope.quantize.onnx_backend import finish
+from quantscope.quantize.pt2e_subject import Subject
 
 OPSET = 21
 _QDQ = ("QuantizeLinear", "DequantizeLinear")
@@ -18,32 +21,71 @@ _SCOPES = "pkg.torch.onnx.name_scopes"
 _SUFFIXES = {"Add": "add", "Pad": "pad", "Reshape": "flatten"}
 
 
-def onnx_bytes(program: ExportedProgram, provenance: dict[str, Any]) -> bytes:
+def onnx_bytes(program: ExportedProgram, provenance: dict[str, Any], subject: Subject) -> bytes:
     """Give the ONNX file's content; the program is not changed."""
     program = copy.deepcopy(program)
     _pool_by_mean(program)
-    exported = torch.onnx.export(
-        program,
-        (torch.zeros(2, 3, 32, 32),),
-        dynamo=True,
-        opset_version=OPSET,
-        input_names=["input"],
-        output_names=["logits"],
-        verbose=False,
-    )
-    assert exported is not None
-    model = exported.model_proto
+    ours = subject.is_resnet8
+    inputs = ["input"] if ours else [port.name for port in subject.ports]
+    outputs = ["logits"] if ours else None
+    try:
+        exported = torch.onnx.export(
+            program,
+            dynamo=True,
+            opset_version=OPSET,
+            input_names=inputs,
+            output_names=outputs,
+            verbose=False,
+        )
+        assert exported is not None
+        model = exported.model_proto
+        graph = model.graph
+        _rename(graph, _good_names(graph) if ours else _plain_names(graph, subject))
+        _own_parameters(graph)
+        _strip(model)
+        if ours:
+            graph.name = "resnet8"
+            graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
+            graph.output[0].type.tensor_type.shape.dim[0].dim_param = "N"
+        onnx.checker.check_model(model, full_check=True)
+    except Exception as error:  # of any kind: not all that torch runs has a form in ONNX
+        raise BadModelError(
+            f"PyTorch {torch.__version__} cannot write {subject.name} as ONNX: "
+            f"{first_line(error)}; leave --onnx out, or export the float module with "
+            f"torch.onnx.export and quantize that"
+        ) from None
+    return finish(model, provenance)
+
+
+def _strip(model: onnx.ModelProto) -> None:
     graph = model.graph
-    _rename(graph, _good_names(graph))
-    _own_parameters(graph)
     for part in (model, graph, *graph.node, *graph.input, *graph.output, *graph.value_info):
         del part.metadata_props[:]  # torch's notes, with paths of the machine that made it
     del graph.value_info[:]  # what shape inference can say again, under names that are gone
-    graph.name = "resnet8"
-    graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
-    graph.output[0].type.tensor_type.shape.dim[0].dim_param = "N"
-    onnx.checker.check_model(model, full_check=True)
-    return finish(model, provenance)
+
+
+def _plain_names(graph: onnx.GraphProto, subject: Subject) -> dict[str, str]:
+    """Map outputs to the float program's names, and quantizers to what they quantize.
+
+    The rest keeps torch's names, but for a value that an output takes the name of.
+    """
+    wanted = [port.name for port in subject.model.outputs]
+    outputs = dict(zip((value.name for value in graph.output), wanted, strict=True))
+    made = {name for node in graph.node for name in node.output}
+    new = {name: f"{name}.out" for name in wanted if name in made} | outputs
+    taken = set(new.values())
+    for node in graph.node:
+        if node.op_type not in _QDQ:
+            continue
+        tensor = new.get(node.input[0], node.input[0]).removesuffix(".quantized")
+        verb = "quantize" if node.op_type == "QuantizeLinear" else "dequantize"
+        name = f"{tensor}.{verb}d"
+        if name in taken:  # dequantized more than once
+            name = f"{name}.{len(taken)}"
+        taken.add(name)
+        new.setdefault(node.output[0], name)
+        node.name = name.replace(f".{verb}d", f".{verb}")
+    return new
 
 
 def _pool_by_mean(program: ExportedProgram) -> None:
@@ -98,8 +140,8 @@ def _rename(graph: onnx.GraphProto, new: dict[str, str]) -> None:
     for node in graph.node:
         for names in (node.input, node.output):
             names[:] = [new.get(name, name) for name in names]
-    for tensor in graph.initializer:
-        tensor.name = new.get(tensor.name, tensor.name)
+    for named in (*graph.initializer, *graph.output):
+        named.name = new.get(named.name, named.name)
 
 
 def _own_parameters(graph: onnx.GraphProto) -> None:
@@ -121,11 +163,14 @@ def _own_parameters(graph: onnx.GraphProto) -> None:
         if tensor in moved and moved[tensor].endswith(".dequantized"):
             tensor = moved[tensor].removesuffix(".dequantized")
         for place, kind in ((1, "scale"), (2, "zero_point")):
+            if len(node.input) <= place or node.input[place] not in values:
+                continue
             replaced.add(node.input[place])
             constant = onnx.TensorProto()
             constant.CopyFrom(values[node.input[place]])
             constant.name = node.input[place] = f"{tensor}.{kind}"
             made.setdefault(constant.name, constant)
+    replaced -= {name for node in graph.node for name in node.input}
     kept = [tensor for tensor in graph.initializer if tensor.name not in replaced]
     del graph.initializer[:]
     graph.initializer.extend([*kept, *made.values()])

@@ -2,7 +2,8 @@
 
 They stand where onnxruntime puts them and integer hardware expects them: one at the input, one at
 what each layer writes (after the ReLU that follows it), both inputs of a residual addition, the
-pool and the logits. Padding and flattening move integers, so they share their input's parameters.
+pool and the logits; products of activations and the usual functions are layers too. Padding,
+flattening and others that move integers share their input's parameters.
 Biases stay float, as PT2E has them.
 """
 
@@ -24,12 +25,38 @@ from torchao.quantization.pt2e.quantizer import (
 from quantscope.quantize.config import LayerOverride, PtqConfig
 
 aten = torch.ops.aten
-WITH_WEIGHTS = (aten.conv2d.default, aten.linear.default)
-BINARY = (aten.add.Tensor, aten.add_.Tensor)
-POOLS = (aten.adaptive_avg_pool2d.default, aten.avg_pool2d.default, aten.mean.dim)
-LAYERS = (*WITH_WEIGHTS, *BINARY, *POOLS)
-MOVES = (aten.pad.default, aten.flatten.using_ints)
+TRANSPOSED = (aten.conv_transpose1d.default, aten.conv_transpose2d.input)
+WITH_WEIGHTS = (
+    aten.conv1d.default, aten.conv2d.default, aten.conv3d.default, *TRANSPOSED, aten.linear.default,
+)  # fmt: skip
+ADDITIONS = (aten.add.Tensor, aten.add_.Tensor)
+BINARY = (
+    *ADDITIONS, aten.sub.Tensor, aten.mul.Tensor, aten.mul_.Tensor, aten.matmul.default,
+    aten.bmm.default,
+)  # fmt: skip
+POOLS = (
+    aten.adaptive_avg_pool1d.default, aten.adaptive_avg_pool2d.default, aten.avg_pool2d.default,
+    aten.mean.dim,
+)  # fmt: skip
+FUNCTIONS = (
+    aten.sigmoid.default, aten.sigmoid_.default, aten.silu.default, aten.silu_.default,
+    aten.hardswish.default, aten.hardswish_.default, aten.hardsigmoid.default,
+    aten.leaky_relu.default, aten.leaky_relu_.default, aten.gelu.default, aten.softmax.int,
+)  # fmt: skip
+LAYERS = (*WITH_WEIGHTS, *BINARY, *POOLS, *FUNCTIONS)
+MOVES = (
+    aten.pad.default, aten.flatten.using_ints, aten.view.default, aten.reshape.default,
+    aten.transpose.int, aten.permute.default, aten.squeeze.dim, aten.unsqueeze.default,
+    aten.max_pool2d.default, aten.upsample_nearest2d.vec, aten.slice.Tensor, aten.select.int,
+)  # fmt: skip
 RELUS = (aten.relu.default, aten.relu_.default)
+# The classes by which torchao's x86 quantizer finds what it quantizes.
+_SOURCES = {
+    "conv2d": torch.nn.Conv2d, "batch_norm": torch.nn.BatchNorm2d, "linear": torch.nn.Linear,
+    "relu": torch.nn.ReLU, "relu6": torch.nn.ReLU6, "hardtanh": torch.nn.Hardtanh,
+    "hardswish": torch.nn.Hardswish, "silu": torch.nn.SiLU, "gelu": torch.nn.GELU,
+    "leaky_relu": torch.nn.LeakyReLU, "tanh": torch.nn.Tanh,
+}  # fmt: skip
 
 _DTYPES = {"int8": torch.int8, "uint8": torch.uint8}
 _RANGES = {"int8": (-128, 127), "uint8": (0, 255)}
@@ -51,11 +78,29 @@ def layer_name(node: Node) -> str:
     """Give the name that a person knows an operator by: `stack1.conv1`, `stack1.add`, `flatten`."""
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     path = str(stack[-1][0]) if stack else ""
-    own = {**dict.fromkeys(BINARY, "add"), **dict.fromkeys(MOVES, "")}
-    if node.target in own:
-        kind = own[node.target] or str(node.target).split(".")[1]
+    if node.target in (*BINARY, *MOVES):
+        kind = operator_name(node)
         return f"{path}.{kind}" if path else kind
     return path or node.name
+
+
+def operator_name(node: Node) -> str:
+    """Give the name of an operator without its overload: `add` of `aten.add_.Tensor`."""
+    parts = str(node.target).split(".")
+    return parts[1].rstrip("_") if node.op == "call_function" and len(parts) > 1 else ""
+
+
+def name_sources(model: GraphModule) -> None:
+    """Say of each operator which module it is of, for torchao's x86 quantizer.
+
+    It looks for classes of modules and takes all operators of one module for one part. A file does
+    not say which class called an operator, a function calls it without one, and a module may be
+    called several times.
+    """
+    for node in model.graph.nodes:
+        if node.op == "call_function":
+            kind = _SOURCES.get(operator_name(node), operator_name(node))
+            node.meta["source_fn_stack"] = [(node.name, kind)]
 
 
 def layers(graph: torch.fx.Graph) -> list[str]:
@@ -73,6 +118,8 @@ class PtqQuantizer(Quantizer):  # type: ignore[misc]
     def annotate(self, model: GraphModule) -> GraphModule:
         specs: dict[Node, QuantizationSpec] = {}
         for node in model.graph.nodes:
+            if not _is_float(node):
+                continue
             if node.op == "placeholder":
                 specs[node] = self._activation_spec(None)
             elif node.target in LAYERS:
@@ -90,11 +137,11 @@ class PtqQuantizer(Quantizer):  # type: ignore[misc]
             return
         inputs: dict[Node, QuantizationSpec] = {}
         for source in node.args[: 2 if node.target in BINARY else 1]:
-            if isinstance(source, Node):
+            if isinstance(source, Node) and _is_float(source):
                 # A float layer's output has no spec yet; the first that reads it gives it one.
                 inputs[source] = specs.setdefault(source, self._activation_spec(None))
         if node.target in WITH_WEIGHTS:
-            inputs[_node(node.args[1])] = self._weight_spec(override)
+            inputs[_node(node.args[1])] = self._weight_spec(override, node)
         last = _relu_after(node) or node
         specs[last] = self._activation_spec(override)
         if last is not node:
@@ -126,7 +173,7 @@ class PtqQuantizer(Quantizer):  # type: ignore[misc]
             observer_or_fake_quant_ctr=_OBSERVERS[self.config.observer or "histogram"],
         )
 
-    def _weight_spec(self, override: LayerOverride | None) -> QuantizationSpec:
+    def _weight_spec(self, override: LayerOverride | None, layer: Node) -> QuantizationSpec:
         kind = (override.weights if override else None) or self.config.weights
         own = override.per_channel if override else None
         per_channel = self.config.per_channel if own is None else own
@@ -143,7 +190,8 @@ class PtqQuantizer(Quantizer):  # type: ignore[misc]
             quant_min=low,
             quant_max=high,
             qscheme=schemes[kind, per_channel],
-            ch_axis=0 if per_channel else None,
+            # The weight of a transposed convolution is [in, out, ...].
+            ch_axis=(1 if layer.target in TRANSPOSED else 0) if per_channel else None,
             observer_or_fake_quant_ctr=PerChannelMinMaxObserver if per_channel else observer,
         )
 
@@ -151,6 +199,12 @@ class PtqQuantizer(Quantizer):  # type: ignore[misc]
 def _node(value: object) -> Node:
     assert isinstance(value, Node)
     return value
+
+
+def _is_float(node: Node) -> bool:
+    """Tell whether a node gives a float tensor; indices, masks and lists are not quantized."""
+    value = node.meta.get("val")
+    return value is None or (isinstance(value, torch.Tensor) and value.dtype == torch.float32)
 
 
 def _relu_after(node: Node) -> Node | None:

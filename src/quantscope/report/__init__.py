@@ -21,7 +21,7 @@ How the text of a result is added
    nothing, and names go through `printable`.
 2. Its name here; the command does `show(NAME_view(result))`.
 3. A test of the values. What is in a cell is tested there, how cells are laid out in
-   `tests/report/test_text_table.py`.
+   `tests/report/test_table.py`.
 """
 
 from quantscope.report.accumulators_text import accumulators_view, saturation_view

@@ -19,6 +19,13 @@ def quantization_view(result: Quantized, agreement: Agreement | None = None) -> 
 
 def agreement_text(agreement: Agreement) -> str:
     """Say how far a program and its ONNX form differ, and why they may."""
+    if agreement.same_class is None:
+        return (
+            f"The two give the same numbers for {agreement.identical_images:,} of "
+            f"{agreement.images:,} rows (up to float32 rounding: {agreement.close_images:,}); the "
+            f"largest difference is {agreement.largest_difference:.3g}. They add float products in "
+            "different orders, which can move what is rounded next by a step."
+        )
     return (
         f"The two agree in the class of {agreement.same_class:,} of {agreement.images:,} test "
         f"images and in all logits of {agreement.identical_images:,} (up to float32 rounding: "

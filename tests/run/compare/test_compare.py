@@ -21,7 +21,7 @@ from comparison_nets import (
 from tiny_qdq import TinyQdq, images_of
 
 from quantscope.data import load_sample
-from quantscope.errors import BadConfigError, BadDataError, BadModelError, StoppedError
+from quantscope.errors import BadDataError, BadModelError, StoppedError
 from quantscope.model import bundled_models, load_onnx, read_onnx
 from quantscope.run import evaluate
 from quantscope.run.capture.capture import capture
@@ -379,9 +379,17 @@ def test_a_quantized_model_is_no_float_one() -> None:
         compare("resnet8", SAMPLE, float_model="resnet8")
 
 
-def test_a_model_without_a_known_original_needs_one(net: Residual, tmp_path: Path) -> None:
-    with pytest.raises(BadConfigError, match=r"does not say which float model .* --float FILE"):
-        compare(net.save_quantized(tmp_path), images_of(PICTURES))
+def test_a_model_without_a_known_original_is_compared_with_its_quantizers_off(
+    net: Residual, tmp_path: Path
+) -> None:
+    path = net.save_quantized(tmp_path)
+    found = compare(path, images_of(PICTURES))
+    assert found.float_model == f"{path.name} with every quantizer off"
+    assert len(found.activations) == len(
+        compare(path, images_of(PICTURES), float_model=net.save_float(tmp_path)).activations
+    )
+    # The stand-in's weights are the dequantized ones: no error comes from them.
+    assert all(row.sources.weights == 0 for row in found.activations if row.sources is not None)
 
 
 def test_no_images_is_said() -> None:

@@ -187,8 +187,6 @@ def test_bad_pairs_are_refused_in_one_line(
         )  # fmt: skip
     with pytest.raises(BadModelError, match=r"resnet8.onnx is not quantized: it has no tensor"):
         compare_with("resnet8-int8", "resnet8", SAMPLE)
-    with pytest.raises(BadConfigError, match=r"does not say which float model .* --float FILE"):
-        compare_with(files[0], files[0], PICTURES)
     with pytest.raises(BadDataError, match="holds no images"):
         compare_with(files[0], files[0], images_of(PICTURES.images[:0]), float_model=files[1])
 

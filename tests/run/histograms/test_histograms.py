@@ -1,5 +1,6 @@
 """Streaming counts, against numpy.histogram on values that were captured whole."""
 
+import gc
 import json
 import tracemalloc
 from collections.abc import Callable
@@ -314,14 +315,14 @@ def test_what_cannot_be_seen_in_runtime_execution_is_said(quantized: Callable[..
         found[hidden.name]
 
 
-def test_without_a_float_model_there_are_quantized_values_only(files: tuple[Path, Path]) -> None:
+def test_without_a_float_model_the_quantizers_are_off(files: tuple[Path, Path]) -> None:
     found = histograms(files[0], images_of(PICTURES), ["conv", "conv.weight"])
-    assert found.float_model is None
+    assert found.float_model == "quantized.onnx with every quantizer off"
     for tensor in found.tensors:
-        assert [series.name for series in tensor.series] == ["quantized"]
-        assert "float" not in tensor
-    with pytest.raises(BadConfigError, match=r"conv.out has no float values: no float model was"):
-        found["conv.out"]["float"]
+        assert [series.name for series in tensor.series][:2] == ["float", "quantized"]
+    assert found["conv.out"]["float"].max > 2 * found["conv.out"]["quantized"].max  # clipped
+    # Its weights are what the integers stand for.
+    assert found["conv.weight"]["float"].min == found["conv.weight"]["quantized"].min
 
 
 def test_a_model_with_a_fixed_batch_counts_no_filler(
@@ -341,6 +342,7 @@ def test_a_model_with_a_fixed_batch_counts_no_filler(
 def test_memory_does_not_grow_with_images(files: tuple[Path, Path]) -> None:
     def peak(images: int) -> int:
         pictures = images_of(np.resize(PICTURES, (images, 3, 5, 7)))
+        gc.collect()  # so that none happens to come, or not, while it is measured
         tracemalloc.start()
         histograms(files[0], pictures, float_model=files[1], batch=8, threads=1)
         found = tracemalloc.get_traced_memory()[1]
@@ -348,7 +350,9 @@ def test_memory_does_not_grow_with_images(files: tuple[Path, Path]) -> None:
         return found
 
     peak(16)
-    assert peak(600) < 1.2 * peak(100)
+    # Python's bookkeeping of batches grows a little; activations would be many times the pictures.
+    added = (2400 - 300) * PICTURES[0].nbytes
+    assert peak(2400) - peak(300) < added / 2
 
 
 @given(

@@ -24,7 +24,7 @@ from quantscope.edit import (
     SetZeroPoint,
 )
 from quantscope.errors import BadConfigError, BadDataError, BadModelError, StoppedError
-from quantscope.model import Execution, bundled_models
+from quantscope.model import Execution, bundled_models, open_model
 from quantscope.run import evaluate, paired
 from quantscope.run.compare.compare import compare
 from quantscope.run.onnx.seeing import add_outputs
@@ -327,15 +327,24 @@ def test_the_scores_are_the_last_tensor_whatever_kernels_make_them(tmp_path: Pat
     assert found.before["head.out"].sqnr_db != found["head.out"].sqnr_db
 
 
-def test_without_a_float_model_there_is_less_to_say(tmp_path: Path) -> None:
+def test_without_a_float_model_the_quantizers_are_off(tmp_path: Path) -> None:
     path = residual().save_quantized(tmp_path)
     rng = np.random.default_rng(4)
     what_if = WhatIf(path, images_of(rng.normal(0, 1, (20, *SHAPE)).astype(np.float32)), quick=9)
     effect = what_if.answer([SetScale("conv.out", factor=2.0)])
     assert effect.against_float is None
     assert effect.to_dict()["against_float"] is None
-    with pytest.raises(BadConfigError, match="does not say which float model"):
-        what_if.downstream_sqnr([SetScale("conv.out", factor=2.0)])
+    edit = SetScale("conv.out", factor=2.0)
+    effect.applied.save(tmp_path / "edited.onnx")
+    stand_in = open_model(path).stand_in
+    wanted = compare(
+        tmp_path / "edited.onnx", what_if.quick_images, float_model=stand_in, detail="sqnr"
+    )
+    found = what_if.downstream_sqnr([edit])
+    assert found.float_model == f"{path.name} with every quantizer off"
+    assert "conv.out" in found.downstream
+    for tensor in found.activations:
+        assert tensor.sqnr_db == pytest.approx(wanted[tensor.name].sqnr_db, abs=1e-3)
 
 
 @pytest.mark.parametrize("execution", ["reference", "runtime"])

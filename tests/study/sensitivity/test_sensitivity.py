@@ -392,7 +392,6 @@ def test_models_that_do_not_fit_get_one_line(net: Path, float_net: Path, tmp_pat
     text = refusal(BadModelError, float_net, PICTURES, float_model=float_net)
     assert "branches.onnx is not quantized" in text and "--float" in text
     assert "quantized" in refusal(BadModelError, net, PICTURES, float_model=net)
-    assert "--float FILE" in refusal(BadConfigError, net, PICTURES)
     torch = refusal(BadModelError, "resnet8-torch", SAMPLE)
     assert "is a PyTorch model; sensitivity reads ONNX files" in torch
     assert "There is no file" in refusal(BadModelError, tmp_path / "no.onnx", PICTURES)

@@ -4,17 +4,16 @@ How it is put together
 - `file.py` opens and checks a file (`load_onnx`), with `wire.py` leaving its weights on disk,
   `tensors.py` finding their bytes, `checks.py` and `limits.py` refusing what is damaged or hostile.
 - `graph.py` has its nodes as onnx-ir objects (`open_graph`), `shapes.py` the types of its values.
-- `quantized_values.py` gathers every stated scale into drafts (`drafts.py`): of QuantizeLinear and
-  DequantizeLinear (`qdq.py`), of operators on integers (`qoperator.py`), of packed weights
-  (`nbits.py`); `quant_params.py` checks each against its tensor.
+- `qdq.py` gathers every stated scale into drafts (`find_quantized_values`): of QuantizeLinear and
+  DequantizeLinear itself, of operators on integers with `qoperator.py`, of packed weights with
+  `nbits.py`; `quant_params.py` has the drafts and checks each against its tensor.
 - `layer_parts.py` says what a node is as a layer, `signs.py` where a quantizer stands for
   a ReLU; `reader.py` hands all that to `model/assemble.py`.
 - `model.py` is the opened file, `lift.py` the arithmetic that a QOperator file states.
 
 How something is added
 - An operator that takes integers and their scales: its layout in `qoperator.py`, its name in
-  `operators.py`. If its weights are packed, a module like `nbits.py`, called by
-  `quantized_values.py`.
+  `operators.py`. If its weights are packed, a module like `nbits.py`, called by `qdq.py`.
 - A way for a file to be wrong: a check with a line that says what was found, before the graph is
   opened.
 """

@@ -1,7 +1,10 @@
 """The opened ONNX file."""
 
+import tempfile
 from collections.abc import Mapping
-from functools import cached_property
+from dataclasses import replace
+from functools import cache, cached_property
+from hashlib import sha256
 from pathlib import Path
 
 import onnx
@@ -11,6 +14,7 @@ from quantscope.model.network import Network, Port
 from quantscope.model.onnx.file import OnnxFile, ends_in_softmax, load_onnx
 from quantscope.model.onnx.graph import OnnxGraph, open_graph
 from quantscope.model.onnx.lift import lift_to_qdq
+from quantscope.model.onnx.quantizers_off import switch_quantizers_off, write_out_hard_swish
 from quantscope.model.onnx.reader import read_onnx
 from quantscope.model.opened import Model
 
@@ -81,6 +85,28 @@ class OnnxModel(Model):
         """Whether the first output is the result of a Softmax."""
         return ends_in_softmax(self.file)
 
+    def switch_quantizers_off(self) -> "OnnxModel":
+        """Give the same network with every quantizer switched off; its name says so."""
+        proto = switch_quantizers_off(self.stated, self.network, name=self.name)
+        found = _open_made(proto, f"{self.name[:_LONGEST_NAME]} with every quantizer off")
+        found.is_stand_in = True
+        return found
+
+    def write_out_like(self, quantized: Model) -> "OnnxModel":
+        """Give a float network as `quantized` has its operators: HardSwish as its definition.
+
+        It is the model itself where the two agree. The other one keeps the path and the digest.
+        """
+        if not isinstance(quantized, OnnxModel) or "HardSwish" not in self.file.op_counts:
+            return self
+        # A quantizer that leaves HardSwish as it is has no gate to be paired.
+        if "HardSwish" in quantized.file.op_counts:
+            return self
+        made = _open_made(write_out_hard_swish(self.proto), self.name)
+        made.path, made.given = self.path, self.given
+        made.file = replace(made.file, digest=self.digest)
+        return made
+
     def check_original(self, other: Model) -> None:
         if other.framework != self.framework:
             raise BadModelError(
@@ -91,3 +117,24 @@ class OnnxModel(Model):
     def as_onnx(self, reader: str) -> "OnnxModel":
         del reader
         return self
+
+
+_LONGEST_NAME = 200  # characters; file systems take 255 bytes
+
+
+def _open_made(proto: onnx.ModelProto, name: str) -> OnnxModel:
+    """Open a model that no file has: it is written under that name, once, until this process ends.
+
+    Its weights are then read like any other file's, when they are asked for.
+    """
+    content = proto.SerializeToString(deterministic=True)
+    path = Path(_folder().name) / sha256(content).hexdigest()[:16] / name
+    if not path.exists():
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+    return OnnxModel(path, name)
+
+
+@cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="quantscope-made-")

@@ -1,5 +1,6 @@
 """This module reads the constants of layers, and tells how alike two are after quantization."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -130,19 +131,28 @@ def constants_of(model: Model, network: Network | None = None) -> Constants:
 
 
 def weight_likeness(a: Sample, b: Sample) -> float | None:
-    """Compute the cosine of the channels, each up to a factor, as a folded BatchNormalization is.
-
-    It is from 0 to 1; None where there is nothing to compare. Channels count by their size in both.
-    Where a channel is a handful of numbers it is the cosine of the whole.
-    """
+    """Compute the likeness of two weights; None where there is nothing to compare."""
     if a.shape != b.shape:
         return None
-    if a.rows.shape[1] < _FEWEST_COLUMNS:
-        size = float(np.linalg.norm(a.rows) * np.linalg.norm(b.rows))
-        return abs(float((a.rows * b.rows).sum())) / size if size else None
-    sizes = np.linalg.norm(a.rows, axis=1) * np.linalg.norm(b.rows, axis=1)
-    total = float(sizes.sum())
-    return float(np.abs((a.rows * b.rows).sum(axis=1)).sum()) / total if total else None
+    found = float(weight_likenesses([a], [b])[0, 0])
+    return None if np.isnan(found) else found
+
+
+def weight_likenesses(some: Sequence[Sample], others: Sequence[Sample]) -> Array:
+    """Compute the cosine of the channels, each up to a factor, as a folded BatchNormalization is.
+
+    All are of one shape; the result has a row for each of `some` and a column for each of `others`.
+    It is from 0 to 1, and NaN where there is nothing to compare. Channels count by their size in
+    both. Where a channel is a handful of numbers it is the cosine of the whole.
+    """
+    a, b = (np.stack([sample.rows for sample in each]) for each in (some, others))
+    if a.shape[2] < _FEWEST_COLUMNS:
+        a, b = (each.reshape(len(each), 1, -1) for each in (a, b))
+    # With channels first, one product of matrices a channel is all there is to do.
+    a, b = a.transpose(1, 0, 2), b.transpose(1, 2, 0)
+    products = np.abs(np.matmul(a, b)).sum(axis=0)
+    sizes = np.matmul(np.linalg.norm(a, axis=2).T, np.linalg.norm(b, axis=1))
+    return np.divide(products, sizes, out=np.full_like(products, np.nan), where=sizes > 0)
 
 
 def same_constants(a: Array, b: Array) -> bool | None:

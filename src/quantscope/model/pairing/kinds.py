@@ -85,6 +85,20 @@ def same_content(a: Shape | None, b: Shape | None) -> bool:
     return same_size(a, b)
 
 
+def merges_rows(flat: Shape | None, apart: Shape | None) -> bool:
+    """Tell whether one is the other with the batch and the axes after it made one.
+
+    onnxruntime does so to a batch of sequences before a Gemm: Nx6x20 becomes 6Nx20.
+    """
+    if flat is None or apart is None or not 2 <= len(flat) < len(apart):
+        return False
+    if flat[1:] != apart[-len(flat) + 1 :] or not all(isinstance(dim, int) for dim in flat[1:]):
+        return False
+    ahead = apart[: len(apart) - len(flat) + 1]
+    known = [dim for dim in ahead if isinstance(dim, int)]
+    return len(known) < len(ahead) or not isinstance(flat[0], int) or flat[0] == prod(known)
+
+
 def same_size(a: Shape | None, b: Shape | None) -> bool:
     """Tell whether one may be the other with axes turned: as many numbers a row, or unknown."""
     sizes = [shape[1:] if shape is not None else (None,) for shape in (a, b)]

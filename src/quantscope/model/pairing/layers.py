@@ -6,13 +6,15 @@ quantizer may have folded (ReLU, BatchNormalization, a bias, padding). What rema
 backwards from matched readers. Choices that nothing decides fall to the order of the file, last.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from quantscope.model.network import Operand
-from quantscope.model.pairing.constants import Constants, Sample, weight_likeness
+from quantscope.model.pairing.constants import Array, Constants, Sample, weight_likenesses
 from quantscope.model.pairing.fit import ALIKE, fit
 from quantscope.model.pairing.kinds import (
     ABSORBABLE,
@@ -189,32 +191,40 @@ def _anchor(alignment: Alignment) -> None:
             (alignment.quants, alignment.quant_constants),
         )
     )
-    likeness = {
-        (q, f): like
-        for q, (q_kind, q_sample) in quants.items()
-        for f, (f_kind, f_sample) in floats.items()
-        if q_kind == f_kind and (like := weight_likeness(f_sample, q_sample)) is not None
-    }
-    ranked = sorted(likeness.items(), key=lambda item: item[1], reverse=True)
-    best: dict[tuple[str, int], float] = {}
-    second: dict[tuple[str, int], float] = {}
-    for (q, f), like in ranked:
-        for end in (("quant", q), ("float", f)):
-            (second if end in best else best).setdefault(end, like)
-    for (q, f), like in ranked:
-        ends = (("quant", q), ("float", f))
-        alone = all(like == best[end] and like > second.get(end, 0) + _MARGIN for end in ends)
-        if like >= ALIKE and alone:
-            alignment.accept(q, f, "weights")
+    found: list[tuple[float, int, int]] = []
+    for group, own in quants.items():
+        others = floats.get(group, {})
+        if others:
+            likenesses = weight_likenesses(list(own.values()), list(others.values()))
+            found += _best_of_both(likenesses, list(own), list(others))
+    for _, q, f in sorted(found, key=lambda pair: -pair[0]):
+        alignment.accept(q, f, "weights")
 
 
-def _samples(wiring: Wiring, constants: Constants) -> dict[int, tuple[str, Sample]]:
-    layers = enumerate(zip(wiring.network.layers, wiring.kinds, strict=True))
-    return {
-        index: (kind, sample)
-        for index, (layer, kind) in layers
-        if kind in WEIGHTED and (sample := constants.weight_sample(layer, kind)) is not None
-    }
+def _best_of_both(
+    likenesses: Array, quants: Sequence[int], floats: Sequence[int]
+) -> Iterator[tuple[float, int, int]]:
+    """Give the pairs that are alike, where each is the other's best by a margin."""
+    known = np.nan_to_num(likenesses, nan=0.0)
+    by_row, by_column = np.sort(known, axis=1), np.sort(known, axis=0)
+    # Beside the best of a single candidate stands none.
+    second_of_row = by_row[:, -2] if len(floats) > 1 else np.zeros(len(quants))
+    second_of_column = by_column[-2] if len(quants) > 1 else np.zeros(len(floats))
+    for row, column in zip(*np.nonzero(known >= ALIKE), strict=True):
+        like = float(known[row, column])
+        if like > max(second_of_row[row], second_of_column[column]) + _MARGIN:
+            yield like, quants[row], floats[column]
+
+
+def _samples(
+    wiring: Wiring, constants: Constants
+) -> dict[tuple[str, tuple[int, ...]], dict[int, Sample]]:
+    """Sample the weights of all layers, by the layer's kind and the weight's shape."""
+    found: dict[tuple[str, tuple[int, ...]], dict[int, Sample]] = {}
+    for index, (layer, kind) in enumerate(zip(wiring.network.layers, wiring.kinds, strict=True)):
+        if kind in WEIGHTED and (sample := constants.weight_sample(layer, kind)) is not None:
+            found.setdefault((kind, sample.shape), {})[index] = sample
+    return found
 
 
 def _advance(alignment: Alignment, level: int) -> bool:

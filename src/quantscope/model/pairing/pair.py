@@ -9,7 +9,7 @@ from quantscope.model.network import Network, Operand, QuantTensor, Role
 from quantscope.model.opened import Model
 from quantscope.model.pairing.constants import Array, Constants, constants_of, weight_likeness
 from quantscope.model.pairing.fit import UNLIKE
-from quantscope.model.pairing.kinds import AFFINE, CLIP, WEIGHTED, same_content
+from quantscope.model.pairing.kinds import AFFINE, CLIP, WEIGHTED, merges_rows, same_content
 from quantscope.model.pairing.layers import Alignment, align
 from quantscope.model.pairing.parameters import source_of
 from quantscope.model.pairing.places import (
@@ -39,7 +39,8 @@ class TensorPair:
     into it, so the float constant alone is not what it was rounded from. `reshaped` says that the
     same numbers are in another shape, or not known to be in the same (a weight may lie transposed).
     `found_by` is "readers" if its layer has no counterpart but its readers have, "order" if several
-    would do and only the order of the layers decided.
+    would do and only the order of the layers decided. `merges_rows` says that the first axis is the
+    float one's batch and the axes after it in one, so that it counts no samples.
     """
 
     name: str
@@ -51,6 +52,7 @@ class TensorPair:
     through: tuple[str, ...] = ()
     through_relu: bool = False
     reshaped: bool = False
+    merges_rows: bool = field(default=False, repr=False)
     read_float: Callable[[], Array | None] | None = field(default=None, repr=False, compare=False)
 
     def float_values(self) -> Array | None:
@@ -61,7 +63,8 @@ class TensorPair:
         return self.read_float() if self.read_float is not None else None
 
     def to_dict(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "read_float"}
+        hidden = ("read_float", "merges_rows")
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in hidden}
 
 
 @dataclass(frozen=True)
@@ -231,6 +234,7 @@ def _activation(
         ),
         through_relu=CLIP in kinds,
         reshaped=is_reshaped(alignment, tensor, place, layouts),
+        merges_rows=merges_rows(tensor.shape, floats.shapes.get(place.value)),
     )
 
 

@@ -16,6 +16,7 @@ from quantscope.model.pairing.kinds import (
     PAD,
     RESHAPE,
     TRANSPOSE,
+    merges_rows,
     same_content,
     same_shape,
 )
@@ -269,9 +270,11 @@ def _fitting(
         return (fits, not kept, not padded, len(place.path))
 
     best = max(sorted(places), key=rank)
-    if not same_content(shape, shapes.get(best.value)):
-        there = shape_text(shapes.get(best.value))
-        return Reason(f"its shape is {shape_text(shape)}, that of {best.value} is {there}")
+    there = shapes.get(best.value)
+    if not same_content(shape, there) and not merges_rows(shape, there):
+        return Reason(
+            f"its shape is {shape_text(shape)}, that of {best.value} is {shape_text(there)}"
+        )
     return best
 
 

@@ -1,16 +1,16 @@
 """This room reads programs of torch.export (.pt2), and looks into PyTorch's archives at large.
 
-Programs are float or quantized with PT2E. Nothing here but `loading.py` needs torch, and that
+Programs are float or quantized with PT2E. Nothing here but `file.py` needs torch, and that
 imports it only when something is loaded: a program is read from its own JSON.
 
 How it is put together
-- `archive.py` opens a zip archive within limits, `pickles.py` looks into a pickle without running
-  it, `file.py` tells kinds of files apart (`torch_kind`) and opens a program (`open_pt2`).
+- `archive.py` opens a zip archive within limits and looks into a pickle without running it,
+  `file.py` tells kinds of files apart (`torch_kind`) and opens a program (`open_pt2`).
 - `pt2_program.py` lets through what is known to be harmless, with the operators of
-  `pt2_operators.py` and the expressions of `sym_expr.py`; `loading.py` gives the rest to torch.
+  `pt2_operators.py` and the expressions of `sym_expr.py`; `load_program` gives the rest to torch.
 - `pt2_graph.py` has a program's operators and types, `pt2_quantizers.py` its quantized tensors,
-  `names.py` and `operators.py` the words for its layers, `drafts.py` what files leave unsaid;
-  `reader.py` hands all that to `model/assemble.py`.
+  `operators.py` the names and words for its layers; `reader.py` hands all that to
+  `model/assemble.py`.
 
 How something is added
 - A name for an operator: `operators.py`. One that a program may not call yet: `pt2_operators.py`,

@@ -6,12 +6,12 @@ so reading one needs the `torch` extra. Importing this room does not.
 How it is put together
 - `file.py` looks into an archive before torch loads it (`open_torchscript`), `code.py` into the
   Python text that it holds; `loading.py` loads what was checked.
-- `reader.py` follows the module's graph from operator to operator: `flow.py` works out numbers and
+- `reader.py` follows the module's graph from operator to operator: `code.py` works out numbers and
   which way a condition goes, `shapes.py` the shapes, which are not stored, `weights.py` the packed
   weights. What it finds goes to `model/assemble.py`.
 
 How something is added
-- An operator that changes shapes: `shapes.py`; one on numbers: `flow.py`; one with packed weights:
+- An operator that changes shapes: `shapes.py`; one on numbers: `code.py`; one with packed weights:
   `weights.py`. Words for operators are those of `model/torch/operators.py`.
 """
 

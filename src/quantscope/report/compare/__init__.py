@@ -6,8 +6,7 @@ How it is put together
 - `page.py` makes the page from a `ComparisonDetails`, which `run/comparison_details.py` gathers. It
   loads `html.py` only then, because figures are slow to load.
 - `html.py` is the page in order: headline numbers, what stands out, figures, tables, provenance.
-  `pictures.py` are its figures, `tables.py` its tables, `page_style.py` its looks beyond what all
-  pages share (`report/page.py`).
+  `pictures.py` are its figures, `tables.py` its tables.
 
 How a part is added to the page
 1. What it shows must be in the comparison or its details; nothing here runs a network.
@@ -16,7 +15,7 @@ How a part is added to the page
 3. Its place in the list of `comparison_html`; an `<h2>` in it appears among the contents.
 """
 
-from quantscope.report.compare.html import comparison_page
+from quantscope.report.compare.page import comparison_page
 from quantscope.report.compare.side_by_side_text import side_by_side_lines
 from quantscope.report.compare.text import channel_lines, comparison_lines
 

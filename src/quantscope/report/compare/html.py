@@ -28,7 +28,7 @@ from quantscope.report.page import SORTING, STYLE, page
 from quantscope.report.provenance_text import provenance_facts
 from quantscope.report.table import Table
 from quantscope.report.wording import signed
-from quantscope.run import ComparisonDetails, PairedDelta
+from quantscope.run import PairedDelta
 from quantscope.run.compare import Comparison, SideBySide, flagged, reading, usual
 from quantscope.run.histograms import Histograms
 
@@ -333,18 +333,3 @@ def _provenance(comparison: Comparison, network: Network | None, other: Comparis
     own = facts_html((fact.label.strip(), fact.text) for fact in said)
     heading = f"<h2>What {text_html(comparison.model)} says of itself</h2>"
     return f'{made}{heading}<dl class="facts">{own}</dl>'
-
-
-def comparison_page(details: ComparisonDetails) -> str:
-    """Make the page, which loads matplotlib: what is only printed does not wait for it."""
-
-    return comparison_html(
-        details.comparison,
-        network=details.network,
-        pairing=details.pairing,
-        accuracy=details.accuracy,
-        histograms=details.histograms,
-        versions=details.versions,
-        other_network=details.other_network,
-        other_accuracy=details.other_accuracy,
-    )

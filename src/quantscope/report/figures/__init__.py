@@ -13,7 +13,7 @@ How a figure is added
 1. A function `NAME(result, *, theme="light") -> Figure` that begins with `new_figure(...)`, dresses
    its axes with `dress` and says with `note` what a reader must know. It computes nothing that the
    result does not have, and says with `nothing_to_show` why there is nothing to draw.
-2. Its name here. `tests/report/figures/test_figure_themes.py` draws it in both themes.
+2. Its name here. `tests/report/figures/test_style.py` draws it in both themes.
 """
 
 from quantscope.report.figures.channels import channel_error

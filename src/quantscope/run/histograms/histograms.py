@@ -7,7 +7,7 @@ the samples.
 from collections.abc import Sequence
 
 from quantscope.data import Samples
-from quantscope.model import Execution, ModelSource, find_original, open_model
+from quantscope.model import Execution, Model, ModelSource, find_original, open_model
 from quantscope.progress import Progress, silent
 from quantscope.run.histograms.question import BINS, Question, Tallies, weight_histogram
 from quantscope.run.histograms.results import Histograms
@@ -44,7 +44,7 @@ def histograms(
     opened.check_int8_kernels(int8_kernels)
     # Threads take whole batches below, so a session has one.
     quantized = open_runnable(opened, execution=execution, int8_kernels=int8_kernels, threads=1)
-    original = find_original(opened, float_model)
+    original = _original(opened, float_model)
     floats = None if original is None else open_runnable(original, execution="reference", threads=1)
     question = Question.of(quantized, floats, tensors)
     counter = _Counter(question, quantized, floats)
@@ -59,6 +59,14 @@ def histograms(
                 done += count
                 progress("Counting", done, len(images))
     return question.answer(sums, counter.unseen, images, quantized, bins=bins)
+
+
+def _original(model: Model, given: ModelSource | None) -> Model | None:
+    """Find what to count beside the quantized values; a stand-in for want of a float original."""
+    original = find_original(model, given)
+    if original is None and model.framework == "onnx" and not model.is_float:
+        return model.stand_in
+    return original
 
 
 class _Counter:

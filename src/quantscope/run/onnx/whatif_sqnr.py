@@ -16,7 +16,7 @@ import onnx
 
 from quantscope.edit import Applied, Editor
 from quantscope.errors import BadConfigError
-from quantscope.model import Array, unknown_original
+from quantscope.model import Array
 from quantscope.model.pairing import Pairing
 from quantscope.progress import Progress
 from quantscope.run.compare import (
@@ -102,21 +102,18 @@ class SqnrReader:
 
     @cached_property
     def _pairing(self) -> Pairing:
-        pairing = self._editor.pairing
-        if pairing is None or not pairing.outputs:
-            model, original = self._editor.model, self._editor.original
-            if original is not None:
-                raise BadConfigError(
-                    f"{original.name} and {model.name} have no output in common; "
-                    f"give the float model that {model.name} was made from"
-                )
-            raise unknown_original(model)
+        original, pairing = self._editor.against
+        if not pairing.outputs:
+            model = self._editor.model
+            raise BadConfigError(
+                f"{original.name} and {model.name} have no output in common; "
+                f"give the float model that {model.name} was made from"
+            )
         return pairing
 
     @property
     def _float(self) -> onnx.ModelProto:
-        assert self._editor.original is not None, "there is a pairing"
-        return self._editor.original.as_onnx("compare").proto
+        return self._editor.against[0].as_onnx("compare").proto
 
     def _measure(
         self, applied: Applied | None, known: _Measured | None, progress: Progress
@@ -258,7 +255,7 @@ class SqnrReader:
         return Comparison(
             model=evaluation.model,
             digest=evaluation.digest,
-            float_model=self._editor.original.name if self._editor.original else "",
+            float_model=self._editor.against[0].name,
             float_digest=pairing.float_digest,
             execution=evaluation.execution,
             data=evaluation.data,

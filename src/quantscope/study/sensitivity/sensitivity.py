@@ -17,7 +17,6 @@ from quantscope.model import (
     ModelSource,
     open_model,
     recorded_digest,
-    unknown_original,
 )
 from quantscope.model.onnx import OnnxModel
 from quantscope.progress import Progress, silent
@@ -130,20 +129,21 @@ def _open_editor(model: OnnxModel, float_model: ModelSource | None) -> Editor:
     if model.is_float:
         raise BadModelError(
             f"{model.name} is not quantized, so there is nothing to switch; give the quantized "
-            f"model, and the float one with --float"
+            f"model, and the float one with --float, or quantize it: {model.quantize_command}"
         )
     return Editor(model, float_model)
 
 
 def _original(editor: Editor) -> OnnxModel:
-    if editor.original is None or editor.pairing is None:
-        raise unknown_original(editor.model)
-    return editor.original.as_onnx("sensitivity")
+    return editor.against[0].as_onnx("sensitivity")
 
 
 def _notes(editor: Editor, original: OnnxModel, execution: Execution) -> Iterator[str]:
     if editor.lifted and execution == "runtime":
         yield _LIFTED
+    if original.is_stand_in:
+        yield f"No float original is known; instead of it: {original.name}"
+        return
     made_from = recorded_digest(editor.model)
     another = from_another(editor.model.name, made_from, original.name, original.digest)
     if another is not None:

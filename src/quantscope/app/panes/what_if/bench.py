@@ -25,7 +25,7 @@ from quantscope.app.panes.what_if.specs import (
     off_in,
     qparam_spec,
 )
-from quantscope.app.panes.what_if.switches import edit_items, edits_after, parts_for, switch_items
+from quantscope.app.panes.what_if.switches import edit_items, parts_for, switch_items
 from quantscope.app.session import Session
 from quantscope.app.widgets import Choice, Flips, HistRange, Job, Live, QParam, Switches
 from quantscope.app.worker import Worker
@@ -278,7 +278,7 @@ class Workbench:
         if tensor is None:
             return ""
         try:
-            edits = edits_after(step, at.edits, tensor, at.params(tensor))
+            edits = gestures.edits_after(step, at.edits, tensor, at.params(tensor))
         except BadConfigError as error:
             return str(error)
         return self.put(edits, (tensor.name, step["what"], step.get("channel")))

@@ -1,18 +1,15 @@
 """Make what the widgets show of what is switched off, and of the edits in force."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from quantscope.app import edits as book
-from quantscope.app.edits import Edits, channel_scales
+from quantscope.app.edits import channel_scales
 from quantscope.app.panes.what_if.specs import Situation
 from quantscope.app.place import select_layer, select_tensor
 from quantscope.app.session import Session
-from quantscope.arithmetic import QuantParams
 from quantscope.edit import ROLES, Applied, Edit, SetScale, describe, parts_of
-from quantscope.errors import BadConfigError
 from quantscope.model import QuantTensor
 
 
@@ -87,39 +84,3 @@ def _item(kind: str, key: str, label: str, hint: str, state: str) -> dict[str, s
 def _state(parts: Sequence[QuantTensor], off: frozenset[str]) -> str:
     gone = [part.name in off for part in parts]
     return "off" if all(gone) else "some" if any(gone) else "on"
-
-
-def edits_after(
-    step: Mapping[str, Any], edits: Edits, tensor: QuantTensor, now: QuantParams
-) -> Edits:
-    """`step` is one of `QParam.edit`, `now` what the edits have made of the tensor's parameters."""
-    match step["what"]:
-        case "scale":
-            return book.set_scale(edits, tensor, now, _number(step["value"]))
-        case "zero_point":
-            return book.set_zero_point(edits, tensor, now, _whole(step["value"]))
-        case "range":
-            return book.set_range(edits, tensor, _number(step["lo"]), _number(step["hi"]))
-        case "factor":
-            return book.set_factor(edits, tensor, _number(step["value"]))
-        case "channel":
-            return book.set_channel(
-                edits, tensor, now, int(step["channel"]), _number(step["value"])
-            )
-        case _:
-            return book.reset(edits, tensor)
-
-
-def _number(given: Any) -> float:
-    """Read what a slider or a field sent; a field sends what was typed."""
-    try:
-        return float(given)
-    except (TypeError, ValueError):
-        raise BadConfigError(f"{given!r} is not a number; type one such as 0.05") from None
-
-
-def _whole(given: Any) -> int:
-    value = _number(given)
-    if not value.is_integer():
-        raise BadConfigError(f"A zero-point is a whole number, not {given}")
-    return int(value)

@@ -15,6 +15,7 @@ from quantscope.run.compare import (
     CLIP_TOLERANCE,
     SEVERAL_SCALES,
     ErrorSources,
+    Layout,
     NoSourcesError,
     Pieces,
     clipped_sums,
@@ -45,6 +46,9 @@ class ProbeWriter:
         self.value = builder.values[pair.name]
         self.shape = self.canvas.add("Shape", [self.value])
         self.float_value = FLOAT + pair.float_name
+        self._samples: str | None = None
+        if pair.merges_rows:
+            self.layout, self._samples = Layout(over=(1,), behind=0), self._layout_of_samples()
         self.q = self.laid_out(self.value)
         self.f = self.laid_out(self.float_value)
         self.error = self.canvas.add("Sub", [self.q, self.f])
@@ -105,10 +109,21 @@ class ProbeWriter:
         if self.params.scale.dtype != np.float32:
             value = self.canvas.add("Cast", [value], to=TensorProto.FLOAT)
         value = self._as_quantized(value)
+        if self._samples is not None:
+            return self.canvas.add("Reshape", [value, self._samples])
         if not self.layout.shape:
             return value
         shape = self.canvas.constant(np.array(self.layout.shape, np.int64))
         return self.canvas.add("Reshape", [value, shape])
+
+    def _layout_of_samples(self) -> str:
+        """Give the shape [samples, rows, channels] of a value that has the first two in one."""
+        assert self.tensor.shape is not None
+        channels = int(np.prod([dim for dim in self.tensor.shape[1:] if isinstance(dim, int)]))
+        first = self.canvas.constant(np.array([0], np.int64))
+        batch = self.canvas.add("Gather", [self.canvas.add("Shape", [self.float_value]), first])
+        rest = self.canvas.constant(np.array([-1, channels], np.int64))
+        return self.canvas.add("Concat", [batch, rest], axis=0)
 
     def _as_quantized(self, value: str) -> str:
         """Give a value in the quantized one's shape, whatever its own is.

@@ -5,9 +5,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from quantscope.data.cache import FOLDER, cache_folder, load_verified
-from quantscope.data.cifar10 import CIFAR10, Edition
-from quantscope.data.sample import load_calibration_pool, load_sample
+from quantscope.data.cifar10.cache import FOLDER, cache_folder, load_verified
+from quantscope.data.cifar10.facts import CIFAR10, Edition
+from quantscope.data.cifar10.sample import load_calibration_pool, load_sample
 from quantscope.data.samples import Samples
 from quantscope.errors import BadDataError
 

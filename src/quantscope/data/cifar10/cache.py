@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import platformdirs
 
-from quantscope.data.cifar10 import CIFAR10, CLASS_NAMES, Edition, SplitName
+from quantscope.data.cifar10.facts import CIFAR10, CLASS_NAMES, Edition, SplitName
 from quantscope.data.npy_members import BAD_HEADER
 from quantscope.data.samples import Samples
 from quantscope.errors import BadDataError, QuantscopeError

@@ -9,7 +9,7 @@ from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import cast
 
-from quantscope.data.cifar10 import Archive
+from quantscope.data.cifar10.facts import Archive
 from quantscope.errors import BadDataError
 from quantscope.progress import Progress, silent
 

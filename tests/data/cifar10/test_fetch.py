@@ -12,9 +12,9 @@ from tiny_cifar import Tiny
 
 import quantscope
 from quantscope.data import describe, fetch
-from quantscope.data.cache import load_full, locked
-from quantscope.data.cifar10 import Archive
-from quantscope.data.fetch import fetch_edition
+from quantscope.data.cifar10.cache import load_full, locked
+from quantscope.data.cifar10.facts import Archive
+from quantscope.data.cifar10.fetch import fetch_edition
 from quantscope.errors import BadDataError, StoppedError
 
 NOWHERE = Archive("http://127.0.0.1:9/cifar.tar.gz", "0" * 32)
@@ -263,7 +263,7 @@ def test_a_changed_pixel_is_mended_by_the_next_fetch(tiny, archive_file, empty_c
 def test_a_killed_fetch_leaves_nothing_half_and_nothing_behind(tiny, archive_file, empty_cache):
     script = (
         "import os, sys, numpy, pathlib\n"
-        "from quantscope.data.cache import install\n"
+        "from quantscope.data.cifar10.cache import install\n"
         "half = numpy.zeros((9, 3, 32, 32), 'u1'), numpy.zeros(9, 'i8')\n"
         "os.fsync = lambda descriptor: os.kill(os.getpid(), 9)\n"
         "install(half, half, cache=pathlib.Path(sys.argv[1]))\n"

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 from tiny_cifar import official_pickle, python2_pickle
 
-from quantscope.data.batches import read_batch, read_label_list, read_picture
+from quantscope.data.cifar10.batches import read_batch, read_label_list, read_picture
 from quantscope.errors import BadDataError
 
 IMAGES = np.random.default_rng(1).integers(0, 256, (4, 3, 32, 32), dtype=np.uint8)

@@ -7,7 +7,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from quantscope.data.cache import (
+from quantscope.data.cifar10.archives import Half, read_source
+from quantscope.data.cifar10.cache import (
     FOLDER,
     MAKING,
     cache_folder,
@@ -17,9 +18,8 @@ from quantscope.data.cache import (
     remove_leftovers,
     writing_into,
 )
-from quantscope.data.cifar10 import CIFAR10, NPM_PACKAGE, OFFICIAL_ARCHIVE, Archive, Edition
-from quantscope.data.download import DownloadFailedError, download
-from quantscope.data.sources import Half, read_source
+from quantscope.data.cifar10.download import DownloadFailedError, download
+from quantscope.data.cifar10.facts import CIFAR10, NPM_PACKAGE, OFFICIAL_ARCHIVE, Archive, Edition
 from quantscope.errors import BadDataError
 from quantscope.progress import Progress, silent
 

@@ -7,7 +7,7 @@ from PIL import Image
 
 import quantscope.data
 from quantscope.data import digest_of, load, load_calibration_pool, load_sample
-from quantscope.data.sample import images_from_sheet, sheet_from_images
+from quantscope.data.cifar10.sample import images_from_sheet, sheet_from_images
 from quantscope.errors import BadDataError
 
 
@@ -36,7 +36,7 @@ def test_indices_are_positions_in_the_right_split():
 
 
 def test_bundle_is_small():
-    folder = quantscope.data.sample.files("quantscope.data") / "bundled"
+    folder = quantscope.data.cifar10.sample.files("quantscope.data") / "bundled"
     assert sum(len(file.read_bytes()) for file in folder.iterdir()) < 6_000_000
 
 
@@ -134,7 +134,7 @@ def test_the_tool_makes_the_bundle_again(tmp_path, monkeypatch):
     monkeypatch.delenv("QUANTSCOPE_CACHE")
     path = Path(__file__).parents[2] / "tools" / "bundle_sample.py"
     tool = runpy.run_path(str(path))
-    bundled = quantscope.data.sample.files("quantscope.data") / "bundled"
+    bundled = quantscope.data.cifar10.sample.files("quantscope.data") / "bundled"
     for split, images in (("test", load_sample()), ("train", load_calibration_pool())):
         try:
             tool["bundle"](split, images.name, folder=tmp_path)

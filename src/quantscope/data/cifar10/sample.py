@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from quantscope.data.cifar10 import CLASS_NAMES
+from quantscope.data.cifar10.facts import CLASS_NAMES
 from quantscope.data.samples import Samples
 
 SHEET_COLUMNS = 25

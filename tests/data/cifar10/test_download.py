@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from http_server import Site, serve
 
-from quantscope.data.cifar10 import Archive
-from quantscope.data.download import DownloadFailedError, download
+from quantscope.data.cifar10.download import DownloadFailedError, download
+from quantscope.data.cifar10.facts import Archive
 from quantscope.errors import StoppedError
 
 CONTENT = np.random.default_rng(0).bytes(1_000_000)

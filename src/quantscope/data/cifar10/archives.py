@@ -13,8 +13,14 @@ from typing import IO, cast
 
 import numpy as np
 
-from quantscope.data.batches import Images, Labels, read_batch, read_label_list, read_picture
-from quantscope.data.cifar10 import Edition, Split
+from quantscope.data.cifar10.batches import (
+    Images,
+    Labels,
+    read_batch,
+    read_label_list,
+    read_picture,
+)
+from quantscope.data.cifar10.facts import Edition, Split
 from quantscope.data.samples import digest_of
 from quantscope.errors import BadDataError
 from quantscope.files import check_file, is_folder, is_there, read_bytes
