@@ -3,7 +3,7 @@
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
@@ -14,13 +14,19 @@ import numpy.typing as npt
 from numpy.lib import format as npy
 
 from quantscope.errors import BadDataError
-from quantscope.files import check_file
+from quantscope.files import check_file, free_memory
 
 _LARGE = 256 * 2**20
+_MAPPED = 64 * 2**20
+"""The bytes from which an array that is not packed is mapped, not read: pages come as they are
+used. Smaller ones are read, which also checks their sum.
+"""
 _MOST_TIMES = 20
 """The most times a large array may unpack to its packed size; beyond, it could be a bomb."""
 
 _ENCRYPTED = 0x1
+_LOCAL_HEADER = 30
+"""The bytes of a zip's local header, before the name."""
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 # A header is a Python literal, so it may also fail as one.
@@ -56,11 +62,20 @@ class NpyMember:
             shape = (min(rows, shape[0]), *shape[1:])
         wanted = prod(shape) * self.dtype.itemsize
         packed = self._info.compress_size
+        if wanted >= _MAPPED and self._info.compress_type == zipfile.ZIP_STORED:
+            return self._map(shape, rows)
         if wanted > max(_LARGE, _MOST_TIMES * packed):
             raise BadDataError(
                 f"'{self.name}' in {self._archive.filename} unpacks from {packed:,} bytes to "
                 f"{wanted:,}, which may be a bomb; if it is not, save it with np.savez, which does "
                 "not pack"
+            )
+        left = free_memory()
+        if left is not None and wanted > left:
+            raise BadDataError(
+                f"'{self.name}' in {self._archive.filename} takes {wanted / 1e9:,.1f} GB, and "
+                f"{left / 1e9:,.1f} GB of memory are left; take fewer rows, or save it with "
+                "np.savez, which does not pack"
             )
         with self._archive.open(self._info) as stream:
             stream.seek(self._start)
@@ -74,10 +89,46 @@ class NpyMember:
             return array.reshape(shape[::-1]).T[:rows]
         return array.reshape(shape)
 
+    def _map(self, shape: tuple[int, ...], rows: int | None) -> npt.NDArray[Any]:
+        """Map the array where it lies in the file, read-only."""
+        path = str(self._archive.filename)
+        with open(path, "rb") as file:
+            file.seek(self._info.header_offset)
+            head = file.read(_LOCAL_HEADER)
+        if head[:4] != b"PK\x03\x04":
+            raise zipfile.BadZipFile(f"'{self.name}' in it is not where the directory says")
+        # The name and the extra field stand between the local header and the member.
+        lengths = int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
+        start = self._info.header_offset + _LOCAL_HEADER + lengths + self._start
+        mapped = np.memmap(path, self.dtype, "r", start, shape[::-1] if self._is_fortran else shape)
+        return mapped.T[:rows] if self._is_fortran else mapped
+
     def _check_size(self) -> None:
         needed, held = prod(self.shape) * self.dtype.itemsize, self._info.file_size - self._start
         if needed != held:
             raise ValueError(f"'{self.name}' in it needs {needed:,} bytes and has {held:,}")
+
+
+class NpyMembers(Mapping[str, NpyMember]):
+    """The arrays of an archive by their names; a header is read when its array is asked for."""
+
+    def __init__(self, archive: zipfile.ZipFile, infos: dict[str, zipfile.ZipInfo]) -> None:
+        self._archive, self._infos = archive, infos
+        self._found: dict[str, NpyMember] = {}
+
+    def __getitem__(self, name: str) -> NpyMember:
+        if name not in self._found:
+            self._found[name] = NpyMember(self._archive, self._infos[name])
+        return self._found[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._infos
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._infos)
+
+    def __len__(self) -> int:
+        return len(self._infos)
 
 
 def _header(stream: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -97,8 +148,8 @@ def _header(stream: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dty
 
 
 @contextmanager
-def opened_npz(path: Path, names: tuple[str, ...]) -> Iterator[tuple[dict[str, NpyMember], str]]:
-    """Open an archive; give those of the named arrays that it has, and all names in words.
+def opened_npz(path: Path) -> Iterator[tuple["NpyMembers", str]]:
+    """Open an archive; give its arrays by their names, and all names in words.
 
     What is wrong with it, now or when an array is read, becomes one line.
     """
@@ -111,8 +162,7 @@ def opened_npz(path: Path, names: tuple[str, ...]) -> Iterator[tuple[dict[str, N
     try:
         with zipfile.ZipFile(path) as archive:
             infos = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-            found = {name: NpyMember(archive, infos[name]) for name in names if name in infos}
-            yield found, ", ".join(sorted(infos)[:20]) or "nothing"
+            yield NpyMembers(archive, infos), ", ".join(sorted(infos)[:20]) or "nothing"
     except _ObjectsError:
         raise BadDataError(
             f"{path} holds Python objects, which are not read because they can run code; "

@@ -4,6 +4,7 @@
   are looked at before anything is read, and JSON's depth before it is parsed.
 - `writing.py`: files are written beside their place, synced, and then given their name.
 - `command.py`: the files that a command has read, so that it does not write over them.
+- `memory.py`: how much memory is left.
 - `names.py`: paths as a person types them.
 
 A new kind of input calls `check_file`, `read_bytes` or `read_json`, and says what it wanted.
@@ -16,6 +17,7 @@ from quantscope.files.command import (
     refuse_source,
     refuse_to_remove,
 )
+from quantscope.files.memory import free_memory
 from quantscope.files.names import BUNDLED, as_argument
 from quantscope.files.reading import (
     check_file,
@@ -42,6 +44,7 @@ __all__ = [
     "check_file",
     "check_output",
     "check_outputs",
+    "free_memory",
     "is_folder",
     "is_there",
     "note_read",

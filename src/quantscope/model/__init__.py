@@ -11,6 +11,7 @@ A new kind of file is a folder whose reader fills `assemble.Parts`, with a subcl
 a line in `open_model`.
 """
 
+from quantscope.model.batching import Batching, find_batching
 from quantscope.model.bundled import bundled_models, find_model
 from quantscope.model.channels import (
     activation_channel_axis,
@@ -19,6 +20,7 @@ from quantscope.model.channels import (
     reads_transposed,
     weight_channel_axis,
 )
+from quantscope.model.input_uses import InputUse
 from quantscope.model.network import (
     Array,
     AttributeValue,
@@ -69,11 +71,13 @@ __all__ = [
     "SCHEMA_VERSION",
     "Array",
     "AttributeValue",
+    "Batching",
     "Branch",
     "Dim",
     "Edge",
     "Execution",
     "Framework",
+    "InputUse",
     "Layer",
     "LayerPair",
     "Model",
@@ -95,6 +99,7 @@ __all__ = [
     "bundled_models",
     "compared_channel_axis",
     "edited_channel_axis",
+    "find_batching",
     "find_model",
     "find_original",
     "joins_past_weights",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.files import check_file
 from quantscope.model.bundled import find_model
+from quantscope.model.input_uses import InputUse
 from quantscope.model.network import Network, Port
 
 if TYPE_CHECKING:
@@ -74,6 +75,14 @@ class Model(ABC):
     @abstractmethod
     def outputs(self) -> tuple[Port, ...]:
         """The ports that it gives, in the file's order."""
+
+    @cached_property
+    def input_uses(self) -> Mapping[str, InputUse]:
+        """What its graph does with each input, by the input's name; empty where it is not known."""
+        return self._find_input_uses()
+
+    def _find_input_uses(self) -> Mapping[str, InputUse]:
+        return {}
 
     @cached_property
     def known_original(self) -> "Model | None":

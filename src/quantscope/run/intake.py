@@ -2,9 +2,10 @@
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import prod
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from quantscope.data import Samples
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
-from quantscope.model import Port
+from quantscope.model import Model, Port, Shape, find_batching
 
 Array = NDArray[Any]
 Feeds = Mapping[str, Array]
@@ -20,6 +21,15 @@ Feeds = Mapping[str, Array]
 
 INPUT_BYTES_A_BATCH = 4 << 20
 MAX_BATCH = 256
+_MOST_AT_ONCE = 65_536
+"""The largest fixed batch that is run: nobody exports more, and each run would fill it up."""
+_FED = frozenset(
+    (
+        *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+        *("float16", "float32", "float64"),
+    )
+)
+"""The types that arrays can be given in."""
 
 
 class Batch(NamedTuple):
@@ -36,9 +46,10 @@ class Batch(NamedTuple):
 class Intake:
     """The inputs of a model, and how many rows it takes at once.
 
-    `model` is the file's name, for messages. The first dimension of each port counts rows.
-    `fixed_batch` is the only number of rows that the model takes, None where any number goes
-    between `least` and `most`.
+    `model` is the file's name, for messages. `axes` says which dimension of each port counts rows,
+    None where none does; left empty, it is the first of all. `fixed_batch` is the only number of
+    rows that the model takes, None where any number goes between `least` and `most`. `ids_below`
+    are the sizes of the tables that inputs are looked up in.
     """
 
     model: str
@@ -46,12 +57,29 @@ class Intake:
     fixed_batch: int | None = None
     least: int = 1
     most: int | None = None
+    axes: tuple[int | None, ...] = ()
+    ids_below: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, model: Model, *, least: int = 1, most: int | None = None) -> "Intake":
+        """Say how an opened model is fed; refuse inputs that arrays of numbers cannot be for."""
+        ports = model.inputs
+        check_ports(model.name, ports)
+        found = find_batching(ports, model.outputs)
+        fixed = found.fixed
+        if fixed is not None and fixed > _MOST_AT_ONCE:
+            raise BadModelError(
+                f"{model.path} takes {fixed:,} rows at once, more than the {_MOST_AT_ONCE:,} that "
+                "are run; export it with a batch of 1, or an open one"
+            )
+        limits = {name: use.ids_below for name, use in model.input_uses.items() if use.ids_below}
+        return cls(model.name, ports, fixed, least, most, found.axes, limits)
 
     def default_batch(self) -> int:
         """Choose as many rows as keep the inputs of a batch near 4 MB, at most 256."""
         if self.fixed_batch:
             return self.fixed_batch
-        row_bytes = sum(_bytes_a_row(port) for port in self.ports)
+        row_bytes = sum(self._bytes_a_row(place) for place in range(len(self.ports)))
         return int(np.clip(INPUT_BYTES_A_BATCH // max(row_bytes, 1), 1, MAX_BATCH))
 
     def check_batch(self, batch: int | None) -> None:
@@ -74,58 +102,166 @@ class Intake:
         feed = self.feeder(samples)
         for start, end in ends:
             count = end - start
-            yield Batch(fill_up(feed(start, end), least), max(count, least), count)
+            feeds = feed(start, end)
+            yield Batch(fill_up(feeds, least) if count < least else feeds, max(count, least), count)
 
     def feeder(self, samples: Samples) -> Callable[[int, int], Feeds]:
         """Give a function from a range of rows to the model's inputs; refuse unfitting samples.
 
         Samples of one array feed a model of one input whatever their names are.
         """
-        if len(self.ports) == 1 and len(samples.arrays) == 1:
-            arrays = {self.ports[0].name: samples.images}
-        else:
-            arrays = dict(samples.arrays)
-        missing = next((port.name for port in self.ports if port.name not in arrays), None)
-        if missing is not None:
-            found = ", ".join(arrays) or "none"
-            raise BadDataError(
-                f"{samples.name} has no array {missing!r}, an input of {self.model}; it has {found}"
-            )
-        parts = [(port, self._fit(port, arrays[port.name], samples)) for port in self.ports]
-        return lambda start, stop: {port.name: take(start, stop) for port, take in parts}
+        arrays = match_arrays(samples, self.ports, self.model)
+        parts = [
+            (port.name, self._fit(place, arrays[port.name], samples))
+            for place, port in enumerate(self.ports)
+        ]
+        self._check_open(samples, arrays)
+        return lambda start, stop: {name: take(start, stop) for name, take in parts}
 
-    def _fit(self, port: Port, array: Array, samples: Samples) -> Callable[[int, int], Array]:
+    def _axis(self, place: int) -> int | None:
+        return self.axes[place] if self.axes else 0
+
+    def _row_shape(self, place: int) -> tuple[int | None, ...] | None:
+        """Give the shape of one row; None stands where any size goes, or any shape at all."""
+        shape, axis = self.ports[place].shape, self._axis(place)
+        if shape is None:
+            return None
+        return tuple(d if isinstance(d, int) else None for i, d in enumerate(shape) if i != axis)
+
+    def _bytes_a_row(self, place: int) -> int:
+        row = self._row_shape(place) or ()
+        return np.dtype(self.ports[place].dtype).itemsize * prod(size or 1 for size in row)
+
+    def _fit(self, place: int, array: Array, samples: Samples) -> Callable[[int, int], Array]:
         """Give a function from a range of rows to one input, in the layout and type it takes."""
-        wanted, found = _row_shape(port), array.shape[1:]
-        if samples.layout == "as-is":
-            if not _fits(found, wanted):
-                raise BadDataError(
-                    f"{samples.name} holds images of shape {_text(found)}, but {self.model} takes "
-                    f"{_text(wanted)}; save them in the model's own shape"
+        port, wanted, found = self.ports[place], self._row_shape(place), array.shape[1:]
+        what = "images" if port.name not in samples.arrays else repr(port.name)
+        take: Callable[[int, int], Array] = lambda start, stop: np.asarray(array[start:stop])
+        if samples.layout == "as-is" or len(self.ports) > 1:
+            if wanted is not None and not _fits(found, wanted):
+                # One row at a time, it may also be given as the model takes it, batch and all.
+                if self.fixed_batch != 1 or not _fits(found, _sizes(port.shape)):
+                    raise BadDataError(
+                        f"{samples.name} holds {what} of shape {_text(found)}, but {self.model} "
+                        f"takes {_text(wanted)}; save them in the model's own shape"
+                    )
+        elif wanted is not None and (not _fits(found, wanted) or None in wanted[:1]):
+            # An open first size is taken for a height, so for channels last.
+            channels_last = (*found[1:], found[0])
+            if not _fits(channels_last, wanted):
+                raise BadModelError(
+                    f"{self.model} takes input {_text(wanted)}, which is neither layout of "
+                    f"CIFAR-10's images, {_text(found)} or {_text(channels_last)}; give fitting "
+                    f"ones with --data FILE.npz"
                 )
-            return lambda start, stop: self._typed(port, array[start:stop], samples)
-        channels_last = (*found[1:], found[0])
-        # An open first size is taken for a height, so for channels last.
-        if _fits(found, wanted) and None not in wanted[:1]:
-            return lambda start, stop: self._typed(port, array[start:stop], samples)
-        if _fits(channels_last, wanted):
-            return lambda start, stop: self._typed(
-                port, array[start:stop].transpose(0, 2, 3, 1), samples
-            )
-        raise BadModelError(
-            f"{self.model} takes input {_text(wanted)}, which is neither layout of CIFAR-10's "
-            f"images, {_text(found)} or {_text(channels_last)}; give fitting ones with --data "
-            f"FILE.npz"
-        )
+            take = lambda start, stop: np.asarray(array[start:stop]).transpose(0, 2, 3, 1)
+        check_type(port, array.dtype, samples.name, self.model)
 
-    def _typed(self, port: Port, rows: Array, samples: Samples) -> Array:
-        dtype = np.dtype(port.dtype)
-        if rows.dtype == np.uint8 and dtype == np.int8:
+        def give(start: int, stop: int) -> Array:
+            rows = take(start, stop)
+            self._check_values(port, rows, start, samples)
+            return self._placed(place, np.ascontiguousarray(rows, np.dtype(port.dtype)), samples)
+
+        return give
+
+    def _placed(self, place: int, rows: Array, samples: Samples) -> Array:
+        """Put rows where the model wants them: the batch in its place, or none at all."""
+        axis, shape = self._axis(place), self.ports[place].shape
+        if axis == 0 and (shape is None or rows.ndim == len(shape)):
+            return rows
+        if len(rows) > 1 and not all(np.array_equal(row, rows[0]) for row in rows[1:]):
             raise BadDataError(
-                f"{self.model} takes int8, which cannot hold the pixels 0..255 of {samples.name}; "
-                f"give fitting images with --data FILE.npz"
+                f"{self.model} takes one {self.ports[place].name!r} for {self.fixed_batch} rows, "
+                f"and those of {samples.name} differ within a batch"
             )
-        return np.ascontiguousarray(rows, dtype=dtype)
+        row = rows[0]
+        if axis is None or shape is None or row.ndim == len(shape):
+            return row
+        return np.ascontiguousarray(np.expand_dims(row, axis))
+
+    def _check_values(self, port: Port, rows: Array, start: int, samples: Samples) -> None:
+        """Refuse numbers that the input's type cannot hold, and ids beyond their table."""
+        if rows.dtype.kind not in "iu" or not rows.size:
+            return
+        lowest, highest = int(rows.min()), int(rows.max())
+        dtype = np.dtype(port.dtype)
+        if dtype.kind in "iu" and not np.can_cast(rows.dtype, dtype):
+            ends = np.iinfo(dtype)
+            if lowest < ends.min or highest > ends.max:
+                raise BadDataError(
+                    f"{port.name!r} of {samples.name} runs from {lowest:,} to {highest:,}, but "
+                    f"{self.model} takes {port.dtype}, {ends.min:,} to {ends.max:,}"
+                )
+        below = self.ids_below.get(port.name)
+        if below is not None and (highest >= below or lowest < -below):
+            outside = (rows >= below) | (rows < -below)
+            row = int(np.argmax(outside.reshape(len(rows), -1).any(axis=1)))
+            found = rows[outside].ravel()[0]
+            raise BadDataError(
+                f"Row {start + row} of {samples.name} has the id {found} in {port.name!r}, but "
+                f"the table of {self.model} that it is looked up in has {below:,} rows (0 to "
+                f"{below - 1:,})"
+            )
+
+    def _check_open(self, samples: Samples, arrays: Mapping[str, Array]) -> None:
+        """Refuse arrays that give one open dimension of the model two sizes."""
+        sizes: dict[str, tuple[int, str]] = {}
+        for place, port in enumerate(self.ports):
+            row = arrays[port.name].shape[1:]
+            dims = [d for at, d in enumerate(port.shape or ()) if at != self._axis(place)]
+            for dim, size in zip(dims, row, strict=False) if len(dims) == len(row) else ():
+                if not isinstance(dim, str) or not dim:
+                    continue
+                known, first = sizes.setdefault(dim, (size, port.name))
+                if known != size:
+                    raise BadDataError(
+                        f"{port.name!r} of {samples.name} has {size} where {first!r} has {known}: "
+                        f"both are {dim!r} of {self.model}"
+                    )
+
+
+def check_ports(model: str, ports: Sequence[Port]) -> None:
+    """Refuse a model with an input that no array of numbers can be given for, by its name."""
+    if not ports:
+        raise BadModelError(f"{model} has no inputs: it gives the same at every run")
+    for port in ports:
+        if port.dtype not in _FED:
+            article = "a " if port.dtype in ("sequence", "map", "optional", "string") else ""
+            raise BadModelError(
+                f"The input {port.name!r} of {model} is {article}{port.dtype}, which arrays of "
+                f"numbers cannot be given for; those that can are float32, int64, uint8 and the "
+                f"like"
+            )
+
+
+def match_arrays(samples: Samples, ports: Sequence[Port], model: str) -> dict[str, Array]:
+    """Find the array of each input; a lone array feeds a lone input whatever their names are."""
+    if len(ports) == 1 and len(samples.arrays) == 1:
+        return {ports[0].name: samples.images}
+    missing = next((port for port in ports if port.name not in samples.arrays), None)
+    if missing is not None:
+        found = ", ".join(samples.arrays) or "none"
+        raise BadDataError(
+            f"{samples.name} has no array {missing.name!r}, an input of {model}; it has {found}. "
+            f"Save one for each input ({', '.join(port.name for port in ports)}) with np.savez, or "
+            f"use --data random"
+        )
+    return {port.name: samples.arrays[port.name] for port in ports}
+
+
+def check_type(port: Port, found: np.dtype[Any], name: str, model: str) -> None:
+    """Refuse rows of a type that the input's does not stand for: fractions as whole numbers."""
+    dtype = np.dtype(port.dtype)
+    if found == np.uint8 and dtype == np.int8:
+        raise BadDataError(
+            f"{model} takes int8, which cannot hold the pixels 0..255 of {name}; "
+            f"give fitting images with --data FILE.npz"
+        )
+    if found.kind not in "biu" and dtype.kind in "biu":
+        raise BadDataError(
+            f"{port.name!r} of {name} is {found}, but {model} takes {port.dtype}; save it as "
+            f"{port.dtype}"
+        )
 
 
 def check_batch(batch: int | None) -> None:
@@ -157,13 +293,8 @@ def _filled(array: Array, least: int) -> Array:
     return np.concatenate([array, np.repeat(array[-1:], least - len(array), axis=0)])
 
 
-def _row_shape(port: Port) -> tuple[int | None, ...]:
-    """Give the shape of one row; None stands where any size goes."""
-    return tuple(dim if isinstance(dim, int) else None for dim in (port.shape or ())[1:])
-
-
-def _bytes_a_row(port: Port) -> int:
-    return np.dtype(port.dtype).itemsize * int(np.prod([d or 1 for d in _row_shape(port)]))
+def _sizes(shape: Shape | None) -> tuple[int | None, ...]:
+    return tuple(dim if isinstance(dim, int) else None for dim in shape or ())
 
 
 def _fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:

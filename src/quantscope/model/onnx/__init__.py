@@ -22,7 +22,6 @@ from quantscope.model.onnx.checks import check_model
 from quantscope.model.onnx.file import (
     Format,
     OnnxFile,
-    classifier_input,
     ends_in_softmax,
     load_onnx,
 )
@@ -47,7 +46,6 @@ __all__ = [
     "OnnxModel",
     "attributes_of",
     "check_model",
-    "classifier_input",
     "ends_in_softmax",
     "input_names",
     "layout_of",

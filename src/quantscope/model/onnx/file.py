@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from quantscope.errors import BadModelError
 from quantscope.files import check_file
-from quantscope.model.network import Port, show_shape
+from quantscope.model.network import Port
 from quantscope.model.onnx.checks import check_model, sort_nodes
 from quantscope.model.onnx.limits import check_affordable, check_functions
 from quantscope.model.onnx.operators import QDQ_OPS, QOPERATOR_OPS
@@ -28,9 +28,6 @@ from quantscope.model.onnx.tensors import (
 from quantscope.model.onnx.wire import WireError, has_bad_text, without_weights
 
 Format = Literal["float", "qdq", "qoperator", "mixed"]
-
-_MOST_AT_ONCE = 65_536
-"""The largest fixed batch that is run: nobody exports more, and each run would fill it up."""
 
 _MOST_BYTES = 2**31 - 1
 """The size of the largest message that protobuf has."""
@@ -117,31 +114,6 @@ def load_onnx(path: Path | str) -> OnnxFile:
     )
 
 
-def classifier_input(file: OnnxFile) -> Port:
-    """Find the one input of a classifier; raise if there are more, or it takes no batch.
-
-    For images its shape has four dimensions.
-    """
-    if len(file.inputs) != 1:
-        found = ", ".join(spec.name for spec in file.inputs) or "none"
-        raise BadModelError(
-            f"{file.path} has {len(file.inputs)} inputs ({found}); a classifier has one"
-        )
-    spec = file.inputs[0]
-    batch = spec.shape[0] if spec.shape else None
-    if isinstance(batch, int) and batch > _MOST_AT_ONCE:
-        raise BadModelError(
-            f"{file.path} takes {batch:,} images at once, more than the {_MOST_AT_ONCE:,} that are "
-            "run; export it with a batch of 1, or an open one"
-        )
-    if spec.shape is None or len(spec.shape) < 2:
-        raise BadModelError(
-            f"The input {spec.name!r} of {file.path} has the shape {show_shape(spec.shape)}; "
-            "a classifier takes a batch, such as [N, 3, 32, 32]"
-        )
-    return spec
-
-
 def ends_in_softmax(file: OnnxFile) -> bool:
     """Tell whether the first output is probabilities already, seen through Q, DQ and Identity."""
     makers = {name: node for node in file.hollow.graph.node for name in node.output if name}
@@ -223,9 +195,14 @@ def _digest(path: Path, external_files: tuple[Path, ...]) -> str:
 
 
 def _port(value: onnx.ValueInfoProto) -> Port:
+    kind = value.type.WhichOneof("value") or "tensor_type"
+    # What is no tensor is named by what it is: a sequence, an optional, a map.
+    is_tensor = kind == "tensor_type"
     return Port(
         name=value.name,
-        dtype=element_type(value.type.tensor_type.elem_type),
+        dtype=element_type(value.type.tensor_type.elem_type)
+        if is_tensor
+        else kind.removesuffix("_type"),
         shape=shape_of(value.type),
     )
 

@@ -10,9 +10,11 @@ from pathlib import Path
 import onnx
 
 from quantscope.errors import BadModelError
+from quantscope.model.input_uses import InputUse
 from quantscope.model.network import Network, Port
 from quantscope.model.onnx.file import OnnxFile, ends_in_softmax, load_onnx
 from quantscope.model.onnx.graph import OnnxGraph, open_graph
+from quantscope.model.onnx.input_uses import input_uses
 from quantscope.model.onnx.lift import lift_to_qdq
 from quantscope.model.onnx.quantizers_off import switch_quantizers_off, write_out_hard_swish
 from quantscope.model.onnx.reader import read_onnx
@@ -56,6 +58,9 @@ class OnnxModel(Model):
 
     def _read_network(self) -> Network:
         return read_onnx(self.graph)
+
+    def _find_input_uses(self) -> Mapping[str, InputUse]:
+        return input_uses(self.graph)
 
     @cached_property
     def proto(self) -> onnx.ModelProto:

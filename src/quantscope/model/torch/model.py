@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 
 from quantscope.errors import BadModelError
+from quantscope.model.input_uses import InputUse
 from quantscope.model.network import Network, Port
 from quantscope.model.opened import Model
 from quantscope.model.torch.file import Pt2File, open_pt2
@@ -68,6 +69,17 @@ class ProgramModel(TorchModel):
 
     def _read_network(self) -> Network:
         return read_pt2(self.file)
+
+    def _find_input_uses(self) -> Mapping[str, InputUse]:
+        """Find the inputs that are looked up in a table: `aten.embedding` of a constant."""
+        found: dict[str, InputUse] = {}
+        for node in self.graph.nodes:
+            table, ids = node.arguments.get("weight"), node.arguments.get("indices")
+            if node.op == "aten.embedding.default" and ids in self.graph.inputs:
+                rows = self.graph.types[str(table)].shape[0]
+                if isinstance(rows, int):
+                    found[str(ids)] = InputUse(ids_below=rows)
+        return found
 
     def check_comparable(self) -> None:
         if not self.network.is_quantized:

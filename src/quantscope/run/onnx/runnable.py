@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from quantscope.data import Samples
 from quantscope.edit import Editor
-from quantscope.errors import BadModelError
 from quantscope.model import Execution, Pairing, Port, QuantTensor
-from quantscope.model.onnx import OnnxModel, classifier_input
+from quantscope.model.onnx import OnnxModel
 from quantscope.progress import Progress
 from quantscope.run.capture import Seen, Wanted
 from quantscope.run.compare import Detail
@@ -50,7 +49,7 @@ class OnnxRunnable(Runnable):
     ) -> None:
         self.model, self.execution = model, execution
         self.int8_kernels, self.threads = int8_kernels, threads
-        self.intake = _intake(model)
+        self.intake = Intake.of(model)
         self.gives_probabilities = model.gives_probabilities
         self.provenance = {
             "onnxruntime": ort.__version__,
@@ -145,17 +144,3 @@ def _as_own(feeds: Feeds, ports: Sequence[Port]) -> dict[str, Array]:
     """Take what another model was fed: inputs in the same order, perhaps of other types."""
     given = zip(ports, feeds.values(), strict=True)
     return {port.name: np.asarray(array, port.dtype) for port, array in given}
-
-
-def _intake(model: OnnxModel) -> Intake:
-    """Say how the model is fed; refuse inputs that samples cannot be given to."""
-    port = classifier_input(model.file)
-    batch = (port.shape or ("N",))[0]
-    try:
-        np.dtype(port.dtype)
-    except TypeError:
-        raise BadModelError(
-            f"The input {port.name!r} of {model.name} is {port.dtype}, which images cannot "
-            f"be given in; the usual ones are float32 and uint8"
-        ) from None
-    return Intake(model.name, (port,), fixed_batch=batch if isinstance(batch, int) else None)

@@ -13,7 +13,6 @@ from functools import cached_property, partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.data import Samples
@@ -199,13 +198,10 @@ class ProgramRunnable(TorchRunnable):
         self._loaded: ExportedProgram = load_program(program.file)
         self.program, self.model, self.execution = program, stands_for or program, "reference"
         graph = program.graph
-        ports = _ports(program)
-        batch = (ports[0].shape or ("N",))[0]
-        fixed = batch if isinstance(batch, int) else None
         least, most = batch_limits(graph)
-        self.inputs = tuple(port.name for port in ports)
+        self.inputs = tuple(port.name for port in program.inputs)
         # The file's name goes before that of what was exported from it.
-        self.intake = Intake(self.name, ports, fixed_batch=fixed, least=least, most=most)
+        self.intake = replace(Intake.of(program, least=least, most=most), model=self.name)
         self.gives_probabilities = _ends_in_softmax(graph)
         self.provenance = {
             **_here(),
@@ -442,26 +438,6 @@ def _here() -> dict[str, str]:
 
     versions = {"torch": torch.__version__, "quantscope": version("quantscope")}
     return {**versions, "cpu": cpu_name()}
-
-
-def _ports(model: ProgramModel) -> tuple[Port, ...]:
-    """Give the inputs; refuse what no array can be given for."""
-    if not model.inputs:
-        raise BadModelError(f"{model.name} has no inputs: it gives the same at every run")
-    for port in model.inputs:
-        try:
-            np.dtype(port.dtype)
-        except TypeError:
-            raise BadModelError(
-                f"The input {port.name!r} of {model.name} is {port.dtype}, which arrays cannot be "
-                f"given in; the usual ones are float32 and int64"
-            ) from None
-        if not port.shape:
-            raise BadModelError(
-                f"The input {port.name!r} of {model.name} is a single number; export it with a "
-                f"first dimension that counts rows"
-            )
-    return model.inputs
 
 
 def _archive_port(network: Network) -> Port:
