@@ -18,6 +18,16 @@ from quantscope.data.cifar10 import (
     load_sample,
     locked,
 )
+from quantscope.data.intake import (
+    Batch,
+    Feeds,
+    Intake,
+    check_batch,
+    check_samples,
+    fill_up,
+    rows_of,
+    take_rows,
+)
 from quantscope.data.npz import load_npz
 from quantscope.data.samples import Samples, digest_of, stratified
 from quantscope.errors import BadDataError
@@ -25,23 +35,31 @@ from quantscope.files import is_there
 
 __all__ = [
     "LOCK",
+    "Batch",
     "DataInfo",
+    "Feeds",
     "ImageSet",
+    "Intake",
     "Samples",
     "SetInfo",
     "balanced_order",
     "cache_folder",
     "calibration_set",
+    "check_batch",
+    "check_samples",
     "describe",
     "digest_of",
     "fetch",
+    "fill_up",
     "load",
     "load_calibration_pool",
     "load_full",
     "load_npz",
     "load_sample",
     "locked",
+    "rows_of",
     "stratified",
+    "take_rows",
 ]
 
 ImageSet = Samples

@@ -91,8 +91,8 @@ class NpyMember:
 
     def _map(self, shape: tuple[int, ...], rows: int | None) -> npt.NDArray[Any]:
         """Map the array where it lies in the file, read-only."""
-        path = str(self._archive.filename)
-        with open(path, "rb") as file:
+        path = Path(str(self._archive.filename))
+        with path.open("rb") as file:
             file.seek(self._info.header_offset)
             head = file.read(_LOCAL_HEADER)
         if head[:4] != b"PK\x03\x04":

@@ -72,7 +72,8 @@ def _choose(
             for name in (*names, "labels")
         )
         raise BadDataError(
-            f"{path} has no array '{missing}', only: {held}; save it with: np.savez(path, {example})"
+            f"{path} has no array '{missing}', only: {held}; "
+            f"save it with: np.savez(path, {example})"
         )
     return {name: members[name] for name in names}
 

@@ -29,6 +29,7 @@ from onnxruntime.quantization.calibrate import (
 )
 from onnxruntime.quantization.quant_utils import smooth_distribution
 
+from quantscope.data import Feeds
 from quantscope.errors import BadModelError
 from quantscope.progress import Progress, silent
 from quantscope.quantize.config import PtqConfig
@@ -112,7 +113,7 @@ class Ranges:
 def tensor_ranges(
     model: Path,
     config: PtqConfig,
-    batches: Callable[[], Iterator[dict[str, Array]]],
+    batches: Callable[[], Iterator[Feeds]],
     *,
     images: int,
     threads: int = 0,
@@ -173,7 +174,7 @@ class _Counter:
         self.progress("Calibrating", self.done, self.total)
 
 
-def _run(session: ort.InferenceSession, names: list[str], feed: dict[str, Array]) -> list[Array]:
+def _run(session: ort.InferenceSession, names: list[str], feed: Feeds) -> list[Array]:
     try:
         return list(session.run(names, feed))
     except Exception as error:  # onnxruntime's exceptions share no base class of their own

@@ -14,14 +14,14 @@ from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
 from onnxruntime.quantization.calibrate import save_tensors_data
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
-from quantscope.data import Samples
+from quantscope.data import Feeds, Intake, Samples
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.files import check_outputs, write_whole
-from quantscope.model.onnx import OnnxFile, load_onnx
+from quantscope.model.onnx import OnnxFile, OnnxModel
 from quantscope.progress import Progress, silent
 from quantscope.quantize.calibration import METHODS, Ranges, tensor_ranges
 from quantscope.quantize.config import ENTROPY_BINS, PtqConfig
-from quantscope.quantize.images import batches, choose_images, input_spec
+from quantscope.quantize.images import batches, choose_images
 from quantscope.quantize.layers import check_layers, tensor_overrides, written_tensor
 from quantscope.quantize.result import (
     PROVENANCE_KEY,
@@ -57,22 +57,22 @@ def quantize_onnx(
     if config.framework != "onnxruntime":
         raise BadConfigError(f"An ONNX model is quantized with onnxruntime, not {config.framework}")
     check_outputs([output], reads=[float_path])
-    file = load_onnx(float_path)
+    opened = OnnxModel(float_path, str(float_path))
+    file = opened.file
     file.check_affordable()
     if file.format != "float":
         raise BadModelError(
             f"{float_path} is quantized already ({file.format}); give the float model that it "
             "was made from"
         )
-    spec = input_spec(file)
+    intake = Intake.of(opened)
     names = [node.name for node in file.hollow.graph.node if node.name]
     check_layers(config, names, model=str(float_path))
     images = choose_images(config, calibration)
-    batches(images, spec, model=float_path.name)  # says now what does not fit
+    batches(images, intake)  # says now what does not fit
 
-    def feeds() -> Iterator[dict[str, Any]]:
-        for batch in batches(images, spec, model=float_path.name):
-            yield {spec.name: batch}
+    def feeds() -> Iterator[Feeds]:
+        return batches(images, intake)
 
     with tempfile.TemporaryDirectory(prefix="quantscope-") as folder:
         prepared = Path(folder) / "prepared.onnx"

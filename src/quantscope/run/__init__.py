@@ -2,7 +2,7 @@
 
 How it is put together
 - `runnable.py` has the protocol: a `Runnable` is a model in one named execution, reference (what
-  the file states) or runtime (what ships). `intake.py` feeds it samples and runs its batches in
+  the file states) or runtime (what ships). `batches.py` runs batches side by side, in their
   order.
 - `evaluate.py` and `gap.py` judge outputs; `measure.py` says what is counted, `statistics.py` how
   sure that is, `kernels.py` what a layer runs as, `cpu.py` what this processor does to 8-bit sums.
@@ -17,6 +17,7 @@ How something is added
 """
 
 from quantscope.model import Execution
+from quantscope.run.batches import cores, run_side_by_side
 from quantscope.run.capture import Capture, CapturedTensor, capture
 from quantscope.run.compare import Comparison, SideBySide, TensorComparison, compare, compare_with
 from quantscope.run.comparison_details import ComparisonDetails, gather_details
@@ -33,7 +34,6 @@ from quantscope.run.evaluate import (
 )
 from quantscope.run.gap import KernelGap, gap_between, kernel_gap, kernel_map
 from quantscope.run.histograms import Histogram, Histograms, histograms, weight_histogram
-from quantscope.run.intake import Batch, Intake, check_batch, check_samples, cores, run_side_by_side
 from quantscope.run.integers import (
     Accumulators,
     LayerAccumulator,
@@ -52,7 +52,6 @@ from quantscope.run.whatif import DownstreamSqnr, Effect, WhatIf
 __all__ = [
     "MOVING_OPS",
     "Accumulators",
-    "Batch",
     "Capture",
     "CapturedTensor",
     "ClassAccuracy",
@@ -65,7 +64,6 @@ __all__ = [
     "Execution",
     "Histogram",
     "Histograms",
-    "Intake",
     "KernelGap",
     "KernelMap",
     "LayerAccumulator",
@@ -81,8 +79,6 @@ __all__ = [
     "WhatIf",
     "accumulators",
     "capture",
-    "check_batch",
-    "check_samples",
     "classify",
     "compare",
     "compare_with",

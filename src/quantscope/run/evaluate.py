@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.data import Samples
+from quantscope.data import Samples, check_samples
 from quantscope.errors import BadDataError, BadModelError
 from quantscope.model import Execution, ModelSource
 from quantscope.plain_text import many
 from quantscope.progress import Progress, silent
-from quantscope.run.intake import check_samples
 from quantscope.run.measure import Score, Top1
 from quantscope.run.runnable import Runnable, Scores, open_runnable
 from quantscope.run.statistics import Agreement, delta_interval, mcnemar_exact, wilson_interval

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.data import Samples
+from quantscope.data import Feeds, Intake, Samples
 from quantscope.model import (
     Execution,
     Model,
@@ -28,7 +28,6 @@ from quantscope.model import (
     open_model,
 )
 from quantscope.progress import Progress
-from quantscope.run.intake import Feeds, Intake
 
 if TYPE_CHECKING:
     from quantscope.edit import Editor

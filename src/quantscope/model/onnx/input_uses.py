@@ -99,8 +99,9 @@ def _rows(graph: OnnxGraph, table: str | None, axis: int) -> int | None:
     tensor = graph.tensor(table)
     if tensor is None:
         return None
-    shape = tuple(tensor.shape.numpy()) if isinstance(tensor.shape, ir.Shape) else tensor.shape
-    return int(shape[axis]) if -len(shape) <= axis < len(shape) else None
+    shape = tensor.shape.numpy() if isinstance(tensor.shape, ir.Shape) else tensor.shape
+    rows = shape[axis] if -len(shape) <= axis < len(shape) else None
+    return rows if isinstance(rows, int) else None
 
 
 def _constants(graph: OnnxGraph, node: ir.Node, name: str) -> list[float]:

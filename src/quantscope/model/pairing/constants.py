@@ -152,7 +152,9 @@ def weight_likenesses(some: Sequence[Sample], others: Sequence[Sample]) -> Array
     a, b = a.transpose(1, 0, 2), b.transpose(1, 2, 0)
     products = np.abs(np.matmul(a, b)).sum(axis=0)
     sizes = np.matmul(np.linalg.norm(a, axis=2).T, np.linalg.norm(b, axis=1))
-    return np.divide(products, sizes, out=np.full_like(products, np.nan), where=sizes > 0)
+    unknown = np.full_like(products, np.nan)
+    similar: Array = np.divide(products, sizes, out=unknown, where=sizes > 0)
+    return similar
 
 
 def same_constants(a: Array, b: Array) -> bool | None:

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from quantscope.data import Samples
+from quantscope.data import Samples, check_batch, check_samples
 from quantscope.model import Execution, ModelSource
 from quantscope.progress import Progress, silent
 from quantscope.run.capture.captured import Capture, find_wanted, stored_constants
-from quantscope.run.intake import check_batch, check_samples
 from quantscope.run.runnable import open_runnable
 
 

@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from quantscope.data import Samples
+from quantscope.data import Samples, check_batch, check_samples
 from quantscope.errors import BadModelError
 from quantscope.model import (
     Execution,
@@ -22,11 +22,11 @@ from quantscope.model import (
 )
 from quantscope.model.pairing import Constants
 from quantscope.progress import Progress, silent
+from quantscope.run.batches import cores, run_side_by_side
 from quantscope.run.compare.pair import Detail, PairRun
 from quantscope.run.compare.results import Comparison, Uncompared
 from quantscope.run.compare.scores import ScoreKeeper
 from quantscope.run.compare.statistics import Accumulator
-from quantscope.run.intake import check_batch, check_samples, cores, run_side_by_side
 from quantscope.run.runnable import open_runnable
 
 # The largest activation of a batch stays near the cores: measured, not a limit of anything.

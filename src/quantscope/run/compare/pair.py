@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from numpy.typing import NDArray
 
-from quantscope.data import Samples
+from quantscope.data import Batch, Samples
 from quantscope.model import Model, Network, Pairing, QuantTensor, TensorPair
 from quantscope.run.compare.results import Comparison, ErrorSources, TensorComparison, Uncompared
-from quantscope.run.intake import Batch
 
 if TYPE_CHECKING:
     from quantscope.run.runnable import Runnable

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from quantscope.data import Samples
 from quantscope.model import Execution
 from quantscope.plain_text import many
+from quantscope.run.batches import BYTES_AT_ONCE
 from quantscope.run.compare.results import OutputAgreement
 from quantscope.run.evaluate import check_labels
-from quantscope.run.intake import BYTES_AT_ONCE
 
 Array = NDArray[Any]
 

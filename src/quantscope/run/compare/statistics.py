@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from quantscope.arithmetic import sqnr_db_of_energies
 from quantscope.data import Samples
 from quantscope.plain_text import many
+from quantscope.run.batches import BYTES_AT_ONCE
 from quantscope.run.compare.pair import Probe
 from quantscope.run.compare.results import (
     ChannelComparison,
@@ -20,7 +21,6 @@ from quantscope.run.compare.results import (
     TensorComparison,
 )
 from quantscope.run.compare.sums import HIGHEST, LOWEST, OF_VALUES, PARTS, share_by_input
-from quantscope.run.intake import BYTES_AT_ONCE
 
 Array = NDArray[Any]
 

@@ -6,12 +6,12 @@ the samples.
 
 from collections.abc import Sequence
 
-from quantscope.data import Samples
+from quantscope.data import Batch, Samples, check_samples
 from quantscope.model import Execution, Model, ModelSource, find_original, open_model
 from quantscope.progress import Progress, silent
+from quantscope.run.batches import cores, run_side_by_side
 from quantscope.run.histograms.question import BINS, Question, Tallies, weight_histogram
 from quantscope.run.histograms.results import Histograms
-from quantscope.run.intake import Batch, check_samples, cores, run_side_by_side
 from quantscope.run.runnable import Array, Runnable, open_runnable
 
 __all__ = ["histograms", "weight_histogram"]

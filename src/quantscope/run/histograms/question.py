@@ -8,13 +8,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.data import Samples
+from quantscope.data import Feeds, Samples
 from quantscope.model import Network, QuantTensor
 from quantscope.model.pairing import Pairing, TensorPair, constants_of, pair
 from quantscope.run.compare import Uncompared
 from quantscope.run.histograms.results import Histogram, Histograms, SeriesName
 from quantscope.run.histograms.series import Counting, Tally, choose_counting
-from quantscope.run.intake import Feeds
 from quantscope.run.runnable import Runnable
 
 Array = NDArray[Any]

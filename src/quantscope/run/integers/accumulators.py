@@ -16,12 +16,11 @@ from quantscope.arithmetic import (
     accumulator_bits_bound,
     bias_headroom_bits,
 )
-from quantscope.data import Samples
+from quantscope.data import Samples, check_samples
 from quantscope.errors import BadModelError
 from quantscope.model import ModelSource, open_model
 from quantscope.model.onnx import OnnxModel
 from quantscope.progress import Progress, silent
-from quantscope.run.intake import check_samples
 from quantscope.run.integers.compute import accumulate, operands_of, with_bias
 from quantscope.run.integers.layer import COMPUTING_OPS, Array, IntegerLayer, integer_layer
 from quantscope.run.runnable import open_runnable

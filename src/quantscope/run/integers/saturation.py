@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.arithmetic import Saturation
-from quantscope.data import Samples
+from quantscope.data import Samples, check_samples
 from quantscope.model import ModelSource, open_model
 from quantscope.progress import Progress, silent
 from quantscope.run.cpu import saturates_8bit_products
 from quantscope.run.evaluate import classify
 from quantscope.run.gap import layer_kernels
-from quantscope.run.intake import check_samples
 from quantscope.run.integers.compute import compute
 from quantscope.run.integers.layer import Array, IntegerLayer
 from quantscope.run.integers.network import IntegerNetwork, integer_network

@@ -8,9 +8,9 @@ import onnx
 from numpy.typing import NDArray
 
 from quantscope.arithmetic import quantize
+from quantscope.data import Feeds
 from quantscope.model import QuantTensor
 from quantscope.model.onnx import OnnxModel
-from quantscope.run.intake import Feeds
 from quantscope.run.onnx.kernels import map_kernels, name_by_layer
 from quantscope.run.onnx.seeing import add_outputs, changed_by_looking, output_of
 from quantscope.run.onnx.sessions import open_session, run_session, session_of

@@ -10,7 +10,7 @@ import onnx
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from quantscope.data import Samples
+from quantscope.data import Feeds, Intake, Samples
 from quantscope.edit import Editor
 from quantscope.model import Execution, Pairing, Port, QuantTensor
 from quantscope.model.onnx import OnnxModel
@@ -19,7 +19,6 @@ from quantscope.run.capture import Seen, Wanted
 from quantscope.run.compare import Detail
 from quantscope.run.cpu import cpu_name
 from quantscope.run.histograms import ValueReader
-from quantscope.run.intake import Feeds, Intake
 from quantscope.run.kernels import INT8_OPTION, KernelMap
 from quantscope.run.onnx.kernels import map_kernels, map_model, name_by_layer
 from quantscope.run.onnx.readers import ReferenceReader, RuntimeReader, only_up_to

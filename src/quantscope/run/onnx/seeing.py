@@ -16,11 +16,10 @@ import onnx
 from numpy.typing import NDArray
 
 from quantscope.arithmetic import quantize
-from quantscope.data import Samples
+from quantscope.data import Intake, Samples
 from quantscope.model import QuantTensor
 from quantscope.progress import Progress
 from quantscope.run.capture import SampleParts, Seen, Wanted, to_captured
-from quantscope.run.intake import Intake
 from quantscope.run.kernels import KernelMap, changed_layers
 from quantscope.run.onnx.kernels import map_kernels
 from quantscope.run.onnx.sessions import run_session, session_of

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from quantscope.data import Samples
+from quantscope.data import Batch, Intake, Samples
 from quantscope.errors import BadModelError
 from quantscope.model import Model, Network, Pairing, TensorPair
 from quantscope.model.torch import WeightsModel
@@ -20,7 +20,6 @@ from quantscope.run.compare import (
     pair_networks,
     small_batch,
 )
-from quantscope.run.intake import Batch, Intake
 from quantscope.run.torch.pairs import PairedPrograms
 from quantscope.run.torch.probes import TorchProbe
 from quantscope.run.torch.quantizers import ProgramQuantizer

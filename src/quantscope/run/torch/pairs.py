@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quantscope.data import Feeds
 from quantscope.model import activation_channel_axis
 from quantscope.model.pairing import Pairing, TensorPair
 from quantscope.run.compare import (
@@ -23,7 +24,6 @@ from quantscope.run.compare import (
     Pieces,
     find_pieces,
 )
-from quantscope.run.intake import Feeds
 from quantscope.run.torch.nodes import Values, float_scores, run_nodes
 from quantscope.run.torch.probes import TorchProbe, stack_sums
 from quantscope.run.torch.quantizers import ProgramQuantizer, quantizer_of

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from quantscope.data import Samples
+from quantscope.data import Feeds, Intake, Samples, fill_up, rows_of, take_rows
 from quantscope.edit import Editor
 from quantscope.errors import BadModelError
 from quantscope.model import Model, Network, Pairing, Port, QuantTensor, TensorPair, show_shape
@@ -30,19 +30,11 @@ from quantscope.model.torch import (
 )
 from quantscope.model.torchscript import ArchiveModel
 from quantscope.progress import Progress
+from quantscope.run.batches import cores, run_side_by_side
 from quantscope.run.capture import Seen, Wanted
 from quantscope.run.compare import Detail
 from quantscope.run.cpu import cpu_name
 from quantscope.run.histograms import ValueReader
-from quantscope.run.intake import (
-    Feeds,
-    Intake,
-    cores,
-    fill_up,
-    rows_of,
-    run_side_by_side,
-    take_rows,
-)
 from quantscope.run.runnable import Runnable, Scores
 from quantscope.run.torch.nodes import Values, as_array, exported_resnet8
 from quantscope.run.torch.seeing import ProgramReader, read_values, see_archive, see_program

@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.arithmetic import QuantParams
-from quantscope.data import Samples
+from quantscope.data import Feeds, Samples
 from quantscope.model import QuantTensor
 from quantscope.progress import Progress
 from quantscope.run.capture import CapturedTensor, SampleParts, Seen, Wanted, to_captured
-from quantscope.run.intake import Feeds
 from quantscope.run.torch.nodes import as_array, run_nodes
 from quantscope.run.torch.script import CannotFollowError, Follower
 

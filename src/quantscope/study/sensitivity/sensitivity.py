@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from quantscope.data import Samples
+from quantscope.data import Samples, check_batch, check_samples
 from quantscope.edit import Applied, Edit, Editor, Off, On, parts_of
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import (
@@ -23,8 +23,6 @@ from quantscope.progress import Progress, silent
 from quantscope.run import (
     Runnable,
     Scores,
-    check_batch,
-    check_samples,
     cores,
     evaluate,
     open_runnable,

@@ -9,11 +9,11 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from quantscope.data import Samples
+from quantscope.data import Batch, Intake, Samples
 from quantscope.errors import BadModelError
 from quantscope.model import Network
 from quantscope.progress import Progress
-from quantscope.run import Batch, Intake, Scores, cores, run_side_by_side
+from quantscope.run import Scores, cores, run_side_by_side
 from quantscope.run.onnx import reason_of, session_of
 from quantscope.run.onnx.suffix import ValueGraph, intake_of
 from quantscope.study.sensitivity.graph import INPUT, SharedGraph

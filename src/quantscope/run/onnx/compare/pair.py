@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.data import Samples
+from quantscope.data import Batch, Feeds, Samples
 from quantscope.model import Network, Pairing
 from quantscope.model.onnx import OnnxModel
 from quantscope.model.pairing import constants_of
@@ -20,7 +20,6 @@ from quantscope.run.compare import (
     small_batch,
 )
 from quantscope.run.compare import pair as protocol
-from quantscope.run.intake import Batch, Feeds
 from quantscope.run.onnx.compare.graph import build_graph
 from quantscope.run.onnx.compare.session import FEWEST_IMAGES, TRIAL_IMAGES, ComparisonSession
 from quantscope.run.onnx.readers import RuntimeReader

@@ -18,9 +18,9 @@ import onnx
 import onnxruntime as ort
 from onnx import helper
 
+from quantscope.data import Intake
 from quantscope.errors import BadModelError
 from quantscope.model import Execution, Port
-from quantscope.run.intake import Intake
 from quantscope.run.onnx.sessions import reason_of, session_options
 
 Digest = bytes

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from quantscope.data import Samples
+from quantscope.data import Intake, Samples, check_batch, check_samples
 from quantscope.errors import BadModelError
-from quantscope.run.intake import Intake, check_batch, check_samples, cores, run_side_by_side
+from quantscope.run.batches import cores, run_side_by_side
 from quantscope.run.onnx.sessions import run_session, session_of
 from quantscope.run.onnx.suffix.graph import ValueGraph, submodel
 from quantscope.run.onnx.suffix.kept import KeptValues, Size

@@ -1,17 +1,14 @@
 """Feed a model: turn rows of samples into the arrays that its inputs take, batch by batch."""
 
-import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.data import Samples
+from quantscope.data.samples import Samples
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
 from quantscope.model import Model, Port, Shape, find_batching
 
@@ -79,8 +76,12 @@ class Intake:
         """Choose as many rows as keep the inputs of a batch near 4 MB, at most 256."""
         if self.fixed_batch:
             return self.fixed_batch
-        row_bytes = sum(self._bytes_a_row(place) for place in range(len(self.ports)))
-        return int(np.clip(INPUT_BYTES_A_BATCH // max(row_bytes, 1), 1, MAX_BATCH))
+        return int(np.clip(INPUT_BYTES_A_BATCH // max(self.row_bytes, 1), 1, MAX_BATCH))
+
+    @property
+    def row_bytes(self) -> int:
+        """The bytes of one row of all inputs; an open dimension counts as 1."""
+        return sum(self._bytes_a_row(place) for place in range(len(self.ports)))
 
     def check_batch(self, batch: int | None) -> None:
         """Refuse a batch that no model, or not this one, can be run with."""
@@ -136,15 +137,15 @@ class Intake:
         """Give a function from a range of rows to one input, in the layout and type it takes."""
         port, wanted, found = self.ports[place], self._row_shape(place), array.shape[1:]
         what = "images" if port.name not in samples.arrays else repr(port.name)
-        take: Callable[[int, int], Array] = lambda start, stop: np.asarray(array[start:stop])
+        turned = False
         if samples.layout == "as-is" or len(self.ports) > 1:
-            if wanted is not None and not _fits(found, wanted):
-                # One row at a time, it may also be given as the model takes it, batch and all.
-                if self.fixed_batch != 1 or not _fits(found, _sizes(port.shape)):
-                    raise BadDataError(
-                        f"{samples.name} holds {what} of shape {_text(found)}, but {self.model} "
-                        f"takes {_text(wanted)}; save them in the model's own shape"
-                    )
+            # One row at a time, it may also be given as the model takes it, batch and all.
+            whole = self.fixed_batch == 1 and _fits(found, _sizes(port.shape))
+            if wanted is not None and not whole and not _fits(found, wanted):
+                raise BadDataError(
+                    f"{samples.name} holds {what} of shape {_text(found)}, but {self.model} "
+                    f"takes {_text(wanted)}; save them in the model's own shape"
+                )
         elif wanted is not None and (not _fits(found, wanted) or None in wanted[:1]):
             # An open first size is taken for a height, so for channels last.
             channels_last = (*found[1:], found[0])
@@ -154,11 +155,12 @@ class Intake:
                     f"CIFAR-10's images, {_text(found)} or {_text(channels_last)}; give fitting "
                     f"ones with --data FILE.npz"
                 )
-            take = lambda start, stop: np.asarray(array[start:stop]).transpose(0, 2, 3, 1)
+            turned = True
         check_type(port, array.dtype, samples.name, self.model)
 
         def give(start: int, stop: int) -> Array:
-            rows = take(start, stop)
+            rows = np.asarray(array[start:stop])
+            rows = rows.transpose(0, 2, 3, 1) if turned else rows
             self._check_values(port, rows, start, samples)
             return self._placed(place, np.ascontiguousarray(rows, np.dtype(port.dtype)), samples)
 
@@ -174,7 +176,7 @@ class Intake:
                 f"{self.model} takes one {self.ports[place].name!r} for {self.fixed_batch} rows, "
                 f"and those of {samples.name} differ within a batch"
             )
-        row = rows[0]
+        row: Array = rows[0]
         if axis is None or shape is None or row.ndim == len(shape):
             return row
         return np.ascontiguousarray(np.expand_dims(row, axis))
@@ -305,35 +307,3 @@ def _fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
 
 def _text(shape: tuple[int | None, ...]) -> str:
     return "[" + ",".join(["N", *("?" if d is None else str(d) for d in shape)]) + "]"
-
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
-BYTES_AT_ONCE = 1 << 18
-"""The bytes of numbers that wait before NumPy is called for them: for a few it takes as long."""
-
-
-def cores() -> int:
-    """Count the cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def run_side_by_side(
-    run: Callable[[Item], Result], items: Iterable[Item], *, threads: int
-) -> Iterator[tuple[Item, Result]]:
-    """Give each item and what `run` makes of it, in the items' order.
-
-    At most `threads` results wait, so memory stays bounded. The graphs are many short operators:
-    threads that share each of them would mostly wait for one another, threads that take a batch
-    each do not.
-    """
-    waiting: deque[tuple[Item, Future[Result]]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
-        for item in items:
-            waiting.append((item, pool.submit(run, item)))
-            if len(waiting) > threads:
-                done, future = waiting.popleft()
-                yield done, future.result()
-        for done, future in waiting:
-            yield done, future.result()
