@@ -14,24 +14,26 @@ from quantscope.cli.options import (
     Json,
     LowerIsBetter,
     MeasureOption,
-    load_images,
     load_measure,
 )
 from quantscope.cli.outputs import careful
+from quantscope.cli.rows import load_samples, takes_rows
 from quantscope.progress import Progress
 
 if TYPE_CHECKING:
-    from quantscope.data import Samples
+    from quantscope.data import RowWishes, Samples
     from quantscope.model import Execution, Model
     from quantscope.run import Evaluation, KernelGap, PairedDelta
 
 
 @careful
+@takes_rows
 def command(
     model: Annotated[
         str, typer.Argument(help="A model file, or resnet8, resnet8-int8, -uint8, -torch.")
     ],
-    data: Data = "sample",
+    data: Data = None,
+    rows: "RowWishes | None" = None,
     images: Images = None,
     execution: Annotated[
         Literal["runtime", "reference", "both"] | None,
@@ -59,12 +61,13 @@ def command(
     from quantscope.run import evaluate, kernel_gap, paired
 
     counted = load_measure(measure, lower_is_better=lower_is_better)
-    chosen = load_images(data, images)
+    opened = open_model(model)
+    chosen = load_samples(opened, data, rows, images=images)
     with progress_bar() as progress:
         gap: KernelGap | None = None
         if execution == "both":
             gap = kernel_gap(
-                model,
+                opened,
                 chosen,
                 measure=counted,
                 float_model=float_model,
@@ -76,7 +79,7 @@ def command(
         else:
             results = [
                 evaluate(
-                    model,
+                    opened,
                     chosen,
                     measure=counted,
                     float_model=float_model,

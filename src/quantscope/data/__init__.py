@@ -32,7 +32,7 @@ from quantscope.data.intake import (
     rows_of,
     take_rows,
 )
-from quantscope.data.loading import SamplesSource, load, samples_for, takes_cifar10
+from quantscope.data.loading import SamplesSource, load, samples_for, takes_cifar10, usual_data
 from quantscope.data.npz import load_npz
 from quantscope.data.pictures import load_pictures
 from quantscope.data.random_rows import random_samples
@@ -83,6 +83,7 @@ __all__ = [
     "stratified",
     "take_rows",
     "takes_cifar10",
+    "usual_data",
 ]
 
 ImageSet = Samples

@@ -82,9 +82,7 @@ def samples_for(
     rows for any other.
     """
     if given is None:
-        wishes = wishes or RowWishes()
-        is_cifar = takes_cifar10(model) and not wishes.shapes and not wishes.pictures.given
-        given = "sample" if is_cifar else _RANDOM
+        given = usual_data(model, wishes)
     if isinstance(given, Samples):
         return given
     if isinstance(given, str | Path):
@@ -101,6 +99,12 @@ def samples_for(
         f"Samples are no {type(given).__name__}; give arrays by the inputs' names, a generator of "
         f"those, or what --data takes"
     )
+
+
+def usual_data(model: Model, wishes: RowWishes | None = None) -> str:
+    """Name what is used for a model where nobody named any data."""
+    said = wishes is not None and (wishes.shapes or wishes.pictures.given)
+    return "sample" if takes_cifar10(model) and not said else _RANDOM
 
 
 def takes_cifar10(model: Model) -> bool:

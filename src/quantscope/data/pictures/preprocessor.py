@@ -52,19 +52,20 @@ def read_preprocessor(path: Path) -> Preprocessor:
         crop = _height_width(path, "crop_size", facts.get("crop_size", facts.get("size")))
     ratio = facts.get("crop_pct")
     if ratio is not None and shortest is not None and crop is None:
-        (ratio,) = _numbers(path, "crop_pct", ratio)
+        ratio = _number(path, "crop_pct", ratio)
         if not 0.1 <= ratio <= 1:
             raise BadDataError(f"{path} has crop_pct {ratio:g}; it is a share from 0.1 to 1")
         if shortest < _CROPPED_BELOW:
             crop, shortest = (shortest, shortest), int(shortest / ratio)
         else:
-            shortest, stretch = None, (shortest, shortest)
+            stretch = (shortest, shortest)
+            shortest = None
     resample = facts.get("resample", _BILINEAR)
     if not isinstance(resample, int) or not 0 <= resample < _RESAMPLINGS:
         raise BadDataError(f"{path} has resample {resample!r}; it is a number from 0 to 5")
     scale = 1.0
     if facts.get("do_rescale", True):
-        (scale,) = _numbers(path, "rescale_factor", facts.get("rescale_factor", 1 / 255))
+        scale = _number(path, "rescale_factor", facts.get("rescale_factor", 1 / 255))
     mean: tuple[float, ...] = (0.0,)
     std: tuple[float, ...] = (1.0,)
     if facts.get("do_normalize", True):
@@ -120,6 +121,13 @@ def _side(path: Path, key: str, found: Any) -> int:
             f"{path} has {key} {text}; it is pixels, or height and width, or a shortest_edge"
         )
     return found
+
+
+def _number(path: Path, key: str, found: Any) -> float:
+    numbers = _numbers(path, key, found)
+    if len(numbers) != 1:
+        raise BadDataError(f"{path} has {key} {repr(found)[:60]}; it is one number")
+    return numbers[0]
 
 
 def _numbers(path: Path, key: str, found: Any) -> tuple[float, ...]:
