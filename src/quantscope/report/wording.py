@@ -6,7 +6,7 @@ from typing import Protocol
 
 from quantscope.model import AttributeValue, Dim, Layer, Shape
 from quantscope.plain_text import elided, many, printable
-from quantscope.run import PairedDelta, Score, ScoreDelta
+from quantscope.run import MEASURES, Evaluation, PairedDelta, Score, ScoreDelta
 
 _SHORT = {"kernel_shape": "", "strides": "s", "pads": "p", "dilations": "d", "group": "g"}
 _NEUTRAL = {"strides": 1, "pads": 0, "dilations": 1}
@@ -50,6 +50,12 @@ def origin_text(result: ComparedWithFloat) -> str:
         f"{result.model} against {result.float_model}, {result.execution} execution, "
         f"{many(result.images, 'image')} of {result.data}"
     )
+
+
+def is_accuracy(evaluation: Evaluation) -> bool:
+    """Say whether what was measured is top-1 accuracy."""
+    found = evaluation.scored
+    return found is not None and found.measure == MEASURES["top1"].name
 
 
 def score_text(score: Score) -> str:
