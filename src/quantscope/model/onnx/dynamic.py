@@ -125,6 +125,7 @@ def _add_weight(
         dtype=graph.type(name).dtype,
         axis=0 if node.op_type == "ConvInteger" else len(shape) - 1,
         shape=shape,
+        lies_along_axis=True,
     )
     draft = Draft(params, [name], scale, zero_point or None, shape)
     draft.read_integers = partial(graph.read, weight)

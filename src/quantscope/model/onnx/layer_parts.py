@@ -19,7 +19,12 @@ from quantscope.model.onnx.quant_params import QuantizedValues
 _LAYOUT = frozenset(
     {"Cast", "Expand", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
 )
-_WEIGHT_THEN_BIAS = frozenset({"Conv", "ConvTranspose", "Gemm", "FusedConv", "FusedGemm"})
+_WEIGHT_THEN_BIAS = frozenset(
+    {
+        *("Conv", "ConvTranspose", "Gemm", "FusedConv", "FusedGemm"),
+        *("GroupNormalization", "InstanceNormalization", "LayerNormalization"),
+    }
+)
 _NUMBERS_ARE_SETTINGS = frozenset(
     {"Clip", "Dropout", "OneHot", "Pad", "QuantizeLinear", "Resize", "Slice", "Upsample"}
 )

@@ -26,13 +26,14 @@ from quantscope.model.onnx.quant_params import (
 class Scaled(NamedTuple):
     """The positions among the inputs of a quantized value, its scale and its zero-point.
 
-    `axis` is that of a scale with one value per channel.
+    `axis` is that of a scale with one value per channel; `lies_along_axis` where it may be [1, C].
     """
 
     value: int
     scale: int
     zero_point: int
     axis: int | None = None
+    lies_along_axis: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ _FIXED = {
     # The last two inputs are those of a state that comes in; the state itself is quantized, too.
     "DynamicQuantizeLSTM": QOperator(
         "LSTM",
-        (Scaled(1, 8, 9, axis=2), Scaled(2, 10, 11, axis=2)),
+        (Scaled(1, 8, 9, 2, lies_along_axis=True), Scaled(2, 10, 11, 2, lies_along_axis=True)),
         plain=(0, 3, 4, 5, 6, 7),
         run_time=(0, 5),
     ),
@@ -133,7 +134,15 @@ def add_qoperator(
         draft = None
         if value and scale:
             try:
-                draft = describe(graph, found, value, scale, zero_point, axis=slot.axis)
+                draft = describe(
+                    graph,
+                    found,
+                    value,
+                    scale,
+                    zero_point,
+                    axis=slot.axis,
+                    lies_along_axis=slot.lies_along_axis,
+                )
             except NotShownError as reason:
                 if not _is_run_time(graph, value, scale):
                     found.notes.append(f"{value} is not shown as quantized: {reason}")

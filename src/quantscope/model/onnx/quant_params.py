@@ -28,10 +28,12 @@ def read_params(
     axis: int | None,
     block_size: int = 0,
     shape: Shape | None = None,
+    lies_along_axis: bool = False,
 ) -> QuantParams:
     """Read the parameters stated for `tensor`; raise `NotShownError` for those computed in a run.
 
     `axis` counts only where the scale has several values: a list of one is a single scale.
+    `lies_along_axis`: it may have more axes than one, all but that of its channels of length 1.
     """
     stored_scale = graph.array(scale)
     stored_zero_point = graph.array(zero_point) if zero_point else None
@@ -42,8 +44,7 @@ def read_params(
     if stored_scale.size == 1 and not block_size:
         stored_scale = stored_scale.reshape(())
         axis = None
-    elif stored_scale.ndim > 1 and not block_size and stored_scale.size == max(stored_scale.shape):
-        # One number a channel may lie as its channels do: [C, 1, 1].
+    elif lies_along_axis and stored_scale.size == max(stored_scale.shape):
         stored_scale = stored_scale.reshape(-1)
         if stored_zero_point is not None:
             stored_zero_point = stored_zero_point.reshape(-1)
@@ -173,6 +174,7 @@ def describe(
     *,
     axis: int | None,
     block_size: int = 0,
+    lies_along_axis: bool = False,
 ) -> Draft:
     """Find or make the draft of an integer value that somebody reads with this scale.
 
@@ -193,6 +195,7 @@ def describe(
         axis=axis,
         block_size=block_size,
         shape=kind.shape,
+        lies_along_axis=lies_along_axis,
     )
     if before is None:
         draft = Draft(params, [integer], scale, zero_point or None, kind.shape)
