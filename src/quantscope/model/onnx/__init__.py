@@ -18,7 +18,7 @@ How something is added
   opened.
 """
 
-from quantscope.model.onnx.checks import check_model
+from quantscope.model.onnx.checks import check_model, sort_nodes
 from quantscope.model.onnx.file import (
     Format,
     OnnxFile,
@@ -54,6 +54,7 @@ __all__ = [
     "open_graph",
     "output_names",
     "read_onnx",
+    "sort_nodes",
     "subgraph_names",
     "subgraphs",
 ]
