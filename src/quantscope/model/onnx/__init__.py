@@ -18,12 +18,13 @@ How something is added
   opened.
 """
 
-from quantscope.model.onnx.checks import check_model
+from quantscope.model.onnx.checks import check_model, sort_nodes
 from quantscope.model.onnx.file import (
     Format,
     OnnxFile,
     ends_in_softmax,
     load_onnx,
+    port_of,
 )
 from quantscope.model.onnx.graph import OnnxGraph, input_names, open_graph, output_names
 from quantscope.model.onnx.layer_parts import attributes_of, subgraph_names
@@ -52,7 +53,9 @@ __all__ = [
     "load_onnx",
     "open_graph",
     "output_names",
+    "port_of",
     "read_onnx",
+    "sort_nodes",
     "subgraph_names",
     "subgraphs",
 ]
