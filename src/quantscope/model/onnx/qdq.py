@@ -1,9 +1,14 @@
 """This module reads QuantizeLinear and DequantizeLinear, which state a QDQ model's scales."""
 
+import re
+
+import numpy as np
 import onnx_ir as ir
 
-from quantscope.arithmetic import quantize
+from quantscope.arithmetic import limits, quantize
+from quantscope.errors import BadConfigError
 from quantscope.model.assemble import Draft
+from quantscope.model.network import Array
 from quantscope.model.onnx.graph import (
     MICROSOFT,
     STANDARD,
@@ -24,6 +29,9 @@ from quantscope.model.onnx.quant_params import (
     register,
 )
 from quantscope.model.onnx.tensors import element_type
+
+ENDS_KEY = "quantscope.ends"
+"""Where the node that reads stored integers states the smallest and largest that are in use."""
 
 
 def add_quantizer(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None:
@@ -76,6 +84,9 @@ def _add_dequantize(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> 
     integer, scale, zero_point = padded_inputs(node, 3)[:3]
     axis, block_size = attribute_int(node, "axis", 1), attribute_int(node, "block_size", 0)
     draft = describe(graph, found, integer, scale, zero_point, axis=axis, block_size=block_size)
+    stated = _stated_ends(node)
+    if stated is not None and draft.read_integers is not None:
+        _take_ends(draft, stated, draft.read_integers())
     draft.dequantized_names.append(output_names(node)[0])
     found.by_dequantized[output_names(node)[0]] = draft
 
@@ -114,9 +125,60 @@ def find_quantized_values(graph: OnnxGraph) -> QuantizedValues:
             add_qoperator(graph, found, node, layout)
         elif node.op_type == "MatMulNBits" and node.domain == MICROSOFT:
             add_nbits(graph, found, node)
+        elif node.op_type == "Clip" and _narrow(graph, found, node):
+            found.absorbed.add(node)
         elif node.op_type in MOVES_INTEGERS:
             _carry_over(graph, found, node)
     return found
+
+
+def _narrow(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> bool:
+    """Take a Clip right behind a quantizer for the ends of its integers; say whether it is that."""
+    source, lowest, highest = padded_inputs(node, 3)[:3]
+    draft, output = found.by_integer.get(source), output_names(node)[0]
+    if draft is None or draft.follows is not None or draft.float_name is None:
+        return False
+    if not draft.params.is_integer or draft.params.ends is not None:
+        return False
+    readers = [other for other in graph.nodes if source in input_names(other)]
+    if len(readers) > 1 or draft.integer_names != [source]:
+        return False
+    given = [graph.array(name) if name else None for name in (lowest, highest)]
+    if any(name and end is None for name, end in zip((lowest, highest), given, strict=True)):
+        return False
+    ends = limits(draft.params.dtype)
+    low, high = (
+        usual if end is None else int(end.reshape(()))
+        for usual, end in zip(ends, given, strict=True)
+    )
+    if not _take_ends(draft, (low, high)):
+        return False
+    draft.integer_names.append(output)
+    found.by_integer[output] = draft
+    found.origins[output] = found.origins.get(source, source)
+    return True
+
+
+def _take_ends(draft: Draft, ends: tuple[int, int], integers: Array | None = None) -> bool:
+    """Give a draft its ends; say no where stored integers or the zero-point lie outside of them."""
+    if integers is not None:
+        wide = integers.astype(np.int32)
+        if wide.size and (wide.min() < ends[0] or wide.max() > ends[1]):
+            return False
+    try:
+        draft.params = draft.params.changed(ends=ends)
+    except BadConfigError:
+        return False
+    return True
+
+
+def _stated_ends(node: ir.Node) -> tuple[int, int] | None:
+    """Read the ends that an edit stated of stored integers; None for anything else."""
+    low, comma, high = node.metadata_props.get(ENDS_KEY, "").partition(",")
+    whole = re.compile(r"-?\d{1,6}")
+    if not (comma and whole.fullmatch(low) and whole.fullmatch(high)):
+        return None
+    return int(low), int(high)
 
 
 def _carry_over(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None:
