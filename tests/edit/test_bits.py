@@ -56,7 +56,7 @@ def test_what_is_written_is_read_with_its_bits(
 
 
 def test_activations_are_clipped_as_integers(int8: Editor, pixels: Array) -> None:
-    proto = int8.apply([SetBits("stem.out", 4)]).proto
+    proto = int8.apply([SetScale("stem.out", factor=0.1), SetBits("stem.out", 4)]).proto
     (integers,) = (node.output[0] for node in proto.graph.node if node.op_type == "Clip")
     kind = helper.make_tensor_value_info(integers, onnx.TensorProto.INT8, None)
     proto.graph.output.append(kind)
