@@ -1,14 +1,11 @@
 """This module reads QuantizeLinear and DequantizeLinear, which state a QDQ model's scales."""
 
-import re
-
-import numpy as np
 import onnx_ir as ir
 
-from quantscope.arithmetic import limits, quantize
-from quantscope.errors import BadConfigError
+from quantscope.arithmetic import quantize
 from quantscope.model.assemble import Draft
-from quantscope.model.network import Array
+from quantscope.model.onnx.dynamic import add_dynamic
+from quantscope.model.onnx.ends import take_clip, take_stated_ends
 from quantscope.model.onnx.graph import (
     MICROSOFT,
     STANDARD,
@@ -17,21 +14,19 @@ from quantscope.model.onnx.graph import (
     input_names,
     output_names,
 )
-from quantscope.model.onnx.nbits import add_nbits
-from quantscope.model.onnx.operators import QDQ_OPS
+from quantscope.model.onnx.nbits import add_block_table, add_nbits
+from quantscope.model.onnx.operators import MOVES_INTEGERS, QDQ_OPS, UNKNOWN_OPS
 from quantscope.model.onnx.qoperator import add_qoperator, layout_of
 from quantscope.model.onnx.quant_params import (
     NotShownError,
     QuantizedValues,
+    carry_over,
     describe,
     padded_inputs,
     read_params,
     register,
 )
 from quantscope.model.onnx.tensors import element_type
-
-ENDS_KEY = "quantscope.ends"
-"""Where the node that reads stored integers states the smallest and largest that are in use."""
 
 
 def add_quantizer(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None:
@@ -83,33 +78,25 @@ def _add_quantize(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> No
 def _add_dequantize(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None:
     integer, scale, zero_point = padded_inputs(node, 3)[:3]
     axis, block_size = attribute_int(node, "axis", 1), attribute_int(node, "block_size", 0)
+    _add_table(graph, found, integer, scale, zero_point)
     draft = describe(graph, found, integer, scale, zero_point, axis=axis, block_size=block_size)
-    stated = _stated_ends(node)
-    if stated is not None and draft.read_integers is not None:
-        _take_ends(draft, stated, draft.read_integers())
+    take_stated_ends(draft, node)
     draft.dequantized_names.append(output_names(node)[0])
     found.by_dequantized[output_names(node)[0]] = draft
 
 
-# Operators that move integers about without computing with them.
-MOVES_INTEGERS = frozenset(
-    {
-        "DepthToSpace",
-        "Expand",
-        "Flatten",
-        "Gather",
-        "Identity",
-        "MaxPool",
-        "Reshape",
-        "Slice",
-        "SpaceToDepth",
-        "Split",
-        "Squeeze",
-        "Tile",
-        "Transpose",
-        "Unsqueeze",
-    }
-)
+def _add_table(
+    graph: OnnxGraph, found: QuantizedValues, integer: str, scale: str, zero_point: str
+) -> None:
+    """Add the stored table that integers are rows of, as dynamic quantization has embeddings."""
+    maker = graph.makers.get(integer)
+    if maker is None or maker.op_type != "Gather" or integer in found.by_integer:
+        return
+    table, scales = input_names(maker)[0], graph.array(scale)
+    is_single = scales is not None and scales.size == 1
+    if graph.tensor(table) is not None and table not in found.by_integer and is_single:
+        describe(graph, found, table, scale, zero_point, axis=None)
+        carry_over(graph, found, maker)
 
 
 def find_quantized_values(graph: OnnxGraph) -> QuantizedValues:
@@ -125,68 +112,14 @@ def find_quantized_values(graph: OnnxGraph) -> QuantizedValues:
             add_qoperator(graph, found, node, layout)
         elif node.op_type == "MatMulNBits" and node.domain == MICROSOFT:
             add_nbits(graph, found, node)
-        elif node.op_type == "Clip" and _narrow(graph, found, node):
+        elif node.op_type == "Clip" and take_clip(graph, found, node):
             found.absorbed.add(node)
+        elif node.op_type == "GatherBlockQuantized":
+            add_block_table(graph, found, node)
+        elif node.op_type in UNKNOWN_OPS:
+            name = node.name or output_names(node)[0]
+            found.notes.append(f"{name} is not shown as quantized: {UNKNOWN_OPS[node.op_type]}")
         elif node.op_type in MOVES_INTEGERS:
-            _carry_over(graph, found, node)
+            carry_over(graph, found, node)
+    add_dynamic(graph, found)
     return found
-
-
-def _narrow(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> bool:
-    """Take a Clip right behind a quantizer for the ends of its integers; say whether it is that."""
-    source, lowest, highest = padded_inputs(node, 3)[:3]
-    draft, output = found.by_integer.get(source), output_names(node)[0]
-    if draft is None or draft.follows is not None or draft.float_name is None:
-        return False
-    if not draft.params.is_integer or draft.params.ends is not None:
-        return False
-    readers = [other for other in graph.nodes if source in input_names(other)]
-    if len(readers) > 1 or draft.integer_names != [source]:
-        return False
-    given = [graph.array(name) if name else None for name in (lowest, highest)]
-    if any(name and end is None for name, end in zip((lowest, highest), given, strict=True)):
-        return False
-    ends = limits(draft.params.dtype)
-    low, high = (
-        usual if end is None else int(end.reshape(()))
-        for usual, end in zip(ends, given, strict=True)
-    )
-    if not _take_ends(draft, (low, high)):
-        return False
-    draft.integer_names.append(output)
-    found.by_integer[output] = draft
-    found.origins[output] = found.origins.get(source, source)
-    return True
-
-
-def _take_ends(draft: Draft, ends: tuple[int, int], integers: Array | None = None) -> bool:
-    """Give a draft its ends; say no where stored integers or the zero-point lie outside of them."""
-    if integers is not None:
-        wide = integers.astype(np.int32)
-        if wide.size and (wide.min() < ends[0] or wide.max() > ends[1]):
-            return False
-    try:
-        draft.params = draft.params.changed(ends=ends)
-    except BadConfigError:
-        return False
-    return True
-
-
-def _stated_ends(node: ir.Node) -> tuple[int, int] | None:
-    """Read the ends that an edit stated of stored integers; None for anything else."""
-    low, comma, high = node.metadata_props.get(ENDS_KEY, "").partition(",")
-    whole = re.compile(r"-?\d{1,6}")
-    if not (comma and whole.fullmatch(low) and whole.fullmatch(high)):
-        return None
-    return int(low), int(high)
-
-
-def _carry_over(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None:
-    """Let what is moved keep the parameters of its source; scales by channel may not fit it."""
-    source = found.by_integer.get(padded_inputs(node, 1)[0])
-    if source is None or source.params.scale.ndim:
-        return
-    for name in filter(None, output_names(node)):
-        shape = graph.type(name).shape
-        names = source.scale_name, source.zero_point_name
-        register(found, Draft(source.params, [name], *names, shape, follows=source))
