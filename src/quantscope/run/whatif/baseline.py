@@ -3,7 +3,7 @@
 from quantscope.data import Samples
 from quantscope.edit import Applied, Editor
 from quantscope.progress import Progress
-from quantscope.run.evaluate import Evaluation, evaluate, evaluate_scores
+from quantscope.run.evaluate import Evaluation, evaluate, evaluate_outputs
 from quantscope.run.runnable import Runnable, open_runnable
 from quantscope.run.whatif.runner import EditedRunner
 
@@ -37,8 +37,8 @@ class Baseline:
     def base(self, progress: Progress) -> Evaluation:
         """Evaluate the unedited model."""
         if self._base is None:
-            scores = self.runner.base(_named(progress, "the unedited model"))
-            self._base = evaluate_scores(scores, self.samples, self._runnable)
+            outputs = self.runner.base(_named(progress, "the unedited model"))
+            self._base = evaluate_outputs(outputs, self.samples, self._runnable)
         return self._base
 
     def float(self, progress: Progress) -> Evaluation | None:
@@ -59,10 +59,10 @@ class Baseline:
 
     def edited(self, applied: Applied, progress: Progress) -> Evaluation:
         """Evaluate an edited model."""
-        scores = self.runner.edited(applied, _named(progress, "the edited model"))
+        outputs = self.runner.edited(applied, _named(progress, "the edited model"))
         name = f"{self._runnable.name}, edited"
-        return evaluate_scores(
-            scores, self.samples, self._runnable, name=name, digest=applied.digest
+        return evaluate_outputs(
+            outputs, self.samples, self._runnable, name=name, digest=applied.digest
         )
 
 
