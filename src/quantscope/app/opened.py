@@ -72,7 +72,8 @@ class Opened:
 
     A float model opened alone is `model`, and `is_float`. `no_float` says why a quantized model has
     no float one beside it. `original` is the float model that is shown, `compared_with` the one in
-    the quantized one's own framework: only those run side by side.
+    the quantized one's own framework: only those run side by side. Where no float model is known,
+    `original` is the stand-in, which the library finds by itself when `compared_with` is None.
     """
 
     model: Model
@@ -90,20 +91,29 @@ class Opened:
         return self.model.network
 
     @property
-    def float_path(self) -> Path | None:
-        return None if self.original is None else self.original.path
+    def is_stand_in(self) -> bool:
+        """Whether `original` is the model itself with its quantizers off."""
+        return self.original is not None and self.original.is_stand_in
 
     @property
-    def float_network(self) -> Network | None:
-        return None if self.original is None else self.original.network
+    def is_comparable(self) -> bool:
+        """Whether it can be compared with a float network, tensor by tensor."""
+        return self.compared_with is not None or self.is_stand_in
+
+    @property
+    def float_path(self) -> Path | None:
+        """The file of the float original; None where none is known."""
+        if self.original is None or self.is_stand_in:
+            return None
+        return self.original.path
 
     @property
     def key(self) -> tuple[str, ...]:
         """Both files and their digests: equal keys give equal results under equal names."""
         key = (str(self.path), self.network.digest)
-        if self.float_network is None:
+        if self.original is None or self.is_stand_in:
             return key
-        return (*key, str(self.float_path), self.float_network.digest)
+        return (*key, str(self.float_path), self.original.network.digest)
 
     @property
     def is_float(self) -> bool:
@@ -151,8 +161,7 @@ def _open(path: Path, given: Path | None) -> Opened:
         return Opened(model, None, None, None)
     original, compared_with = floats_of(model, None if given is None else open_model(given))
     if original is None:
-        why = unknown_original(model, "give that one too, to compare the two")
-        return Opened(model, None, None, str(why))
+        return _open_alone(model)
     if original.network.is_quantized:
         raise BadModelError(
             f"{original.name} is quantized; give the float model that {path.name} was made from"
@@ -164,6 +173,18 @@ def _open(path: Path, given: Path | None) -> Opened:
             f"give the float model that {path.name} was made from"
         )
     return Opened(model, original, pairing, None, compared_with)
+
+
+def _open_alone(model: Model) -> Opened:
+    """Open a quantized model whose float original nobody knows: its quantizers off stand in."""
+    if model.framework != "onnx":
+        why = unknown_original(model, "give that one too, to compare the two")
+        return Opened(model, None, None, str(why))
+    try:
+        stand_in = model.stand_in
+        return Opened(model, stand_in, pair_models(stand_in, model), None)
+    except QuantscopeError as error:
+        return Opened(model, None, None, str(error))
 
 
 def _existing(model: str | Path) -> Path:
