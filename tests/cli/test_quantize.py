@@ -60,7 +60,7 @@ def test_warnings_go_to_stderr(random_resnet8: Path, tmp_path: Path) -> None:
     np.savez(images, images=np.zeros((4, 3, 32, 32), np.uint8), labels=np.arange(4))
     options = ("--calibration-data", images, "--calibration-images", 4, "--json")
     done = run(random_resnet8, "-o", tmp_path / "q.onnx", *options)
-    first = "quantscope: The quantizer of 'input' saw only the value 0 in 4 calibration images; "
+    first = "quantscope: The quantizer of 'input' saw only the value 0 in 4 calibration rows; "
     assert done.stderr.splitlines()[0].startswith(first)
     assert "The quantizer of 'input' saw only" in json.loads(done.stdout)["warnings"][0]
 

@@ -32,9 +32,9 @@ def test_class_names_are_used_when_given(tmp_path):
     assert load_npz(path).class_counts() == {"no": 1, "yes": 1, "never": 0}
 
 
-def _line(path) -> str:
+def _line(path, inputs=()) -> str:
     with pytest.raises(BadDataError) as caught:
-        load_npz(path)
+        load_npz(path, inputs=inputs)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -85,10 +85,17 @@ def test_zip_of_something_else(tmp_path):
 
 def test_lacking_arrays(tmp_path):
     path = tmp_path / "keys.npz"
-    np.savez(path, x=np.zeros(3), labels=np.zeros(3, int))
-    assert _line(path) == f"{path} has no array 'images', only: labels, x; save it with: {HOW}"
-    np.savez(path, images=np.zeros((3, 2)))
-    assert _line(path) == f"{path} has no array 'labels', only: images; save it with: {HOW}"
+    np.savez(path, labels=np.zeros(3, int))
+    assert _line(path) == f"{path} has no array 'images', only: labels; save it with: {HOW}"
+    np.savez(path, ids=np.zeros((3, 2)), labels=np.zeros(3, int))
+    assert _line(path, ["ids", "mask"]) == (
+        f"{path} has no array 'mask', only: ids, labels; save it with: "
+        f"np.savez(path, ids=ids, mask=mask, labels=labels)"
+    )
+    assert _line(path, ["x"]) == (
+        f"{path} has no array 'x', only: ids, labels; save it with: "
+        f"np.savez(path, x=x, labels=labels)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -246,8 +253,50 @@ def test_the_first_images_are_those_of_the_whole(tmp_path: Path, order: str) -> 
     assert len(load_npz(path, first=9)) == len(load_npz(path)) == 5
 
 
-def test_images_for_calibration_need_no_labels(tmp_path: Path) -> None:
+def test_labels_may_be_left_out(tmp_path: Path) -> None:
     np.savez(tmp_path / "plain.npz", images=np.zeros((3, 2, 4, 4), np.float32))
-    assert len(load_npz(tmp_path / "plain.npz", need_labels=False)) == 3
-    with pytest.raises(BadDataError, match="has no array 'labels'"):
-        load_npz(tmp_path / "plain.npz")
+    found = load_npz(tmp_path / "plain.npz")
+    assert len(found) == 3
+    assert found.targets is None
+    with pytest.raises(BadDataError) as caught:
+        _ = found.labels
+    assert str(caught.value) == ("plain.npz has no labels; save them with the rows as 'labels'")
+
+
+def test_arrays_are_found_by_the_names_of_the_inputs(tmp_path: Path) -> None:
+    path = tmp_path / "many.npz"
+    ids, mask = np.arange(6).reshape(3, 2), np.ones((3, 2), np.int64)
+    np.savez(path, ids=ids, mask=mask, more=np.zeros(7), labels=[1, 0, 1])
+    found = load_npz(path, inputs=["mask", "ids"])
+    assert list(found.arrays) == ["mask", "ids"]
+    assert np.array_equal(found.arrays["ids"], ids)
+    assert found.labels.tolist() == [1, 0, 1]
+
+
+def test_a_lone_input_may_be_called_images(tmp_path: Path) -> None:
+    path = tmp_path / "one.npz"
+    np.savez(path, images=np.ones((3, 2)), labels=[1, 0, 1])
+    assert list(load_npz(path, inputs=["input.1"]).arrays) == ["images"]
+
+
+def test_rows_that_are_not_equally_many_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "uneven.npz"
+    np.savez(path, ids=np.zeros((3, 2)), mask=np.zeros((4, 2)))
+    assert _line(path) == (
+        f"The arrays in {path} have different numbers of rows (ids 3, mask 4); the first "
+        f"dimension of each counts rows"
+    )
+
+
+def test_large_arrays_are_mapped_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "large.npz"
+    rows = np.arange(70 * 2**20 // 4, dtype=np.float32).reshape(-1, 1024)
+    np.savez(path, images=rows)
+    tracemalloc.start()
+    try:
+        found = load_npz(path)
+        assert np.array_equal(found.images[-3:], rows[-3:])
+        assert tracemalloc.get_traced_memory()[1] < 5e6
+    finally:
+        tracemalloc.stop()
+    assert isinstance(found.images, np.memmap)

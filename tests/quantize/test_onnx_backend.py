@@ -47,12 +47,17 @@ def as_set(images: NDArray[Any]) -> ImageSet:
 
 
 def small_classifier(
-    path: Path, *, shape: list[Any], op: str = "Relu", input_type: int = TensorProto.FLOAT
+    path: Path, *, shape: list[Any] | None, op: str = "Relu", input_type: int = TensorProto.FLOAT
 ) -> Path:
     """3 channels, a 1x1 convolution to 5, an odd number, and the mean of each."""
     weight = np.random.default_rng(3).normal(size=(5, 3, 1, 1)).astype(np.float32)
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["c"], name="conv"),
+    first = "x"
+    nodes = []
+    if input_type != TensorProto.FLOAT:
+        first = "f"
+        nodes.append(helper.make_node("Cast", ["x"], ["f"], name="cast", to=TensorProto.FLOAT))
+    nodes += [
+        helper.make_node("Conv", [first, "w"], ["c"], name="conv"),
         helper.make_node(op, ["c"], ["r"], name="act"),
         helper.make_node("GlobalAveragePool", ["r"], ["p"], name="pool"),
         helper.make_node("Flatten", ["p"], ["y"], name="flat"),
@@ -221,8 +226,8 @@ def test_quantizer_that_saw_one_value_is_named(tmp_path: Path) -> None:
         model, tmp_path / "q.onnx", config(calibration_images=8), calibration=images
     )
     assert (
-        "The quantizer of 'x' saw only the value 0 in 8 calibration images; "
-        "its scale says nothing about other images"
+        "The quantizer of 'x' saw only the value 0 in 8 calibration rows; "
+        "its scale says nothing about other rows"
     ) in result.warnings
 
 
@@ -319,24 +324,35 @@ def test_folder_that_is_not_writable_is_refused(random_resnet8: Path, tmp_path: 
 
 @pytest.mark.parametrize(
     ("shape", "shown"),
-    [(["N", 3, "H", "W"], "[N, 3, H, W]"), (["N", 3, None, 6], "[N, 3, ?, 6]")],
+    [
+        (["N", 3, "H", "W"], "[N, 3, H, W]"),
+        (["N", 3, None, 6], "[N, 3, ?, 6]"),
+        (["N", 3, 4, 6], "[N, 3, 4, 6]"),
+        (None, "(unknown)"),
+    ],
 )
-def test_model_with_open_image_size_is_refused(
-    shape: list[Any], shown: str, tmp_path: Path
+def test_model_of_other_images_asks_for_them(
+    shape: list[Any] | None, shown: str, tmp_path: Path
 ) -> None:
     model = small_classifier(tmp_path / "small.onnx", shape=shape)
     assert refusal(model, tmp_path / "q.onnx") == (
-        f"The input 'x' of {model} has the shape {shown}; only the batch may be open, so export "
-        "the model with its image size fixed"
+        f"small.onnx takes 'x' float32 {shown}, so CIFAR-10's images cannot calibrate it; give "
+        f"rows of them with --calibration-data FILE.npz, or --calibration-data random"
     )
 
 
-def test_model_without_shapes_is_refused(tmp_path: Path) -> None:
-    model = small_classifier(tmp_path / "small.onnx", shape=["N", 3, 4, 6])
-    proto = onnx.load(model)
-    proto.graph.input[0].type.tensor_type.ClearField("shape")
-    model.write_bytes(proto.SerializeToString())
-    assert "shape" in refusal(model, tmp_path / "q.onnx")
+@pytest.mark.parametrize("shape", [["N", 3, "H", "W"], ["N", 3, None, 6], None])
+def test_open_sizes_are_those_of_the_calibration_rows(
+    shape: list[Any] | None, tmp_path: Path
+) -> None:
+    model = small_classifier(tmp_path / "small.onnx", shape=shape)
+    images = as_set(np.random.default_rng(1).normal(size=(FEW, 3, 4, 6)).astype(np.float32))
+    made = quantize_onnx(model, tmp_path / "q.onnx", config(), calibration=images)
+    fixed = small_classifier(tmp_path / "fixed.onnx", shape=["N", 3, 4, 6])
+    quantize_onnx(fixed, tmp_path / "f.onnx", config(), calibration=images)
+    expected, found = constants(tmp_path / "f.onnx"), constants(made.path)
+    assert found.keys() == expected.keys()
+    assert all((found[name] == value).all() for name, value in expected.items())
 
 
 def test_images_of_another_shape_are_refused_with_both_shapes(
@@ -344,26 +360,20 @@ def test_images_of_another_shape_are_refused_with_both_shapes(
 ) -> None:
     images = as_set(np.zeros((FEW, 1, 28, 28), np.float32))
     assert refusal(random_resnet8, tmp_path / "q.onnx", calibration=images) == (
-        "The calibration images of given.npz have the shape [1, 28, 28], but random_resnet8.onnx "
-        "takes [3, 32, 32]; save them in the model's own shape"
-    )
-    model = small_classifier(tmp_path / "small.onnx", shape=["N", 3, 4, 6])
-    assert refusal(model, tmp_path / "q.onnx") == (
-        "The calibration images of cifar10-train-sample, 16 images, seed 0 have the shape "
-        "[3, 32, 32], but small.onnx takes [3, 4, 6]; give fitting ones with "
-        "--calibration-data FILE.npz"
+        "given.npz holds images of shape [N,1,28,28], but random_resnet8.onnx takes [N,3,32,32]; "
+        "save them in the model's own shape"
     )
 
 
 def test_too_few_images_are_refused(random_resnet8: Path, tmp_path: Path) -> None:
     images = as_set(np.zeros((4, 3, 32, 32), np.float32))
     assert refusal(random_resnet8, tmp_path / "q.onnx", calibration=images) == (
-        "16 calibration images were asked for, but given.npz has 4; use --calibration-images 4"
+        "16 calibration rows were asked for, but given.npz has 4; use --calibration-images 4"
     )
     model = small_classifier(tmp_path / "small.onnx", shape=[3, 3, 4, 6])
     images = as_set(np.zeros((FEW, 3, 4, 6), np.float32))
     assert refusal(model, tmp_path / "q.onnx", calibration=images) == (
-        "small.onnx takes 3 images at once, and 16 calibration images do not divide by that; "
+        "small.onnx takes 3 rows at once, and 16 calibration rows do not divide by that; "
         "choose a multiple of 3"
     )
 
@@ -372,16 +382,20 @@ def test_values_that_are_not_finite_are_refused(tmp_path: Path) -> None:
     model = small_classifier(tmp_path / "small.onnx", shape=["N", 3, 4, 6], op="Log")
     images = as_set(np.zeros((FEW, 3, 4, 6), np.float32))
     assert refusal(model, tmp_path / "q.onnx", calibration=images) == (
-        "Tensor 'r' has infinite or NaN values for a calibration image, so it has no range; "
-        "check the float model and the images"
+        "Tensor 'r' has infinite or NaN values for a calibration row, so it has no range; "
+        "check the float model and the rows"
     )
 
 
-def test_model_of_integers_is_refused(tmp_path: Path) -> None:
+def test_model_of_integers_is_calibrated_with_integers(tmp_path: Path) -> None:
     model = small_classifier(
         tmp_path / "small.onnx", shape=["N", 3, 4, 6], input_type=TensorProto.UINT8
     )
-    assert "takes float32 or float16 images" in refusal(model, tmp_path / "q.onnx")
+    images = as_set(np.random.default_rng(1).integers(0, 256, (FEW, 3, 4, 6)).astype(np.uint8))
+    made = quantize_onnx(model, tmp_path / "q.onnx", config(), calibration=images)
+    expected = outputs(model, images.images, optimized=False)
+    found = outputs(made.path, images.images, optimized=False)
+    assert np.abs(found - expected).max() < 0.02 * np.ptp(expected)
 
 
 def test_everything_left_float_is_refused(tmp_path: Path) -> None:

@@ -254,8 +254,8 @@ def test_quantizer_that_saw_one_value_is_named(weights_file: Path, tmp_path: Pat
         weights_file, tmp_path / "q.pt2", config(calibration_images=8), calibration=black
     )
     assert made.warnings[0] == (
-        "The quantizer of 'x' saw only the value 0 in 8 calibration images; "
-        "its scale says nothing about other images"
+        "The quantizer of 'x' saw only the value 0 in 8 calibration rows; "
+        "its scale says nothing about other rows"
     )
 
 

@@ -40,7 +40,9 @@ def test_a_delta_follows_its_evaluation(found: Evaluation) -> None:
 
 def test_names_in_a_grid_are_no_markup(found: Evaluation) -> None:
     name = "[/b]x"
-    table = confusion_table(replace(found, class_names=(name, *found.class_names[1:])))
+    assert found.classes is not None
+    classes = replace(found.classes, names=(name, *found.class_names[1:]))
+    table = confusion_table(replace(found, classes=classes))
     with console.capture() as captured:
         show([Line(name)])
         show_grid(table)

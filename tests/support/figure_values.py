@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from quantscope.model.residuals import Branch, Residual
-from quantscope.run import Evaluation
+from quantscope.run import Classes, Evaluation
 from quantscope.run.compare.results import (
     ChannelComparison,
     Comparison,
@@ -95,18 +95,17 @@ CLASSES = ("cat", "dog", "co$w$")
 def evaluation(predictions: list[int], *, model: str = "net.onnx") -> Evaluation:
     """Labels are 0, 0, 1, 1, 2, 2."""
     labels = np.array([0, 0, 1, 1, 2, 2])
+    scores = np.zeros((6, 3))
     return Evaluation(
         model=model,
         digest="a" * 64,
         execution="reference",
         data="sample",
         data_digest="c" * 64,
-        labels=labels,
-        predictions=np.array(predictions),
         indices=np.arange(6),
-        scores=np.zeros((6, 3)),
-        loss=0.5,
-        class_names=CLASSES,
+        outputs={"scores": scores},
+        scored=None,
+        classes=Classes(scores, np.array(predictions), labels, 0.5, CLASSES),
         provenance={},
     )
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from quantscope.quantize import PtqConfig
-from quantscope.run import Evaluation
+from quantscope.run import Classes, Evaluation
 from quantscope.study import StudyConfig, StudyResult, key_of
 from quantscope.study.ptq import _measured
 
@@ -18,18 +18,17 @@ LABELS = np.arange(IMAGES) % 3
 def evaluation(wrong: int, execution: str) -> Evaluation:
     """The first `wrong` images are taken for the next class."""
     predictions = np.where(np.arange(IMAGES) < wrong, (LABELS + 1) % 3, LABELS)
+    scores = np.eye(3)[predictions]
     return Evaluation(
         model="m.onnx",
         digest="0" * 64,
         execution=execution,  # type: ignore[arg-type]
         data="images.npz",
         data_digest="1" * 64,
-        labels=LABELS,
-        predictions=predictions,
         indices=np.arange(IMAGES),
-        scores=np.eye(3)[predictions],
-        loss=0.5,
-        class_names=CLASSES,
+        outputs={"scores": scores},
+        scored=None,
+        classes=Classes(scores, predictions, LABELS, 0.5, CLASSES),
         provenance={},
     )
 

@@ -1,11 +1,22 @@
-"""Run `quantscope evaluate`: measure a classifier."""
+"""Run `quantscope evaluate`: measure a model."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from quantscope.cli.console import emit_json, progress_bar, show, show_grid
-from quantscope.cli.options import Batch, Data, Images, Int8Kernels, Json, load_images
+from quantscope.cli.options import (
+    Batch,
+    Data,
+    FloatModelOrProgram,
+    Images,
+    Int8Kernels,
+    Json,
+    LowerIsBetter,
+    MeasureOption,
+    load_images,
+    load_measure,
+)
 from quantscope.cli.outputs import careful
 from quantscope.progress import Progress
 
@@ -32,11 +43,14 @@ def command(
     against: Annotated[
         str | None, typer.Option(help="A second model, say the float one, compared by image.")
     ] = None,
+    measure: MeasureOption = None,
+    lower_is_better: LowerIsBetter = False,
+    float_model: FloatModelOrProgram = None,
     int8_kernels: Int8Kernels = None,
     batch: Batch = None,
     as_json: Json = False,
 ) -> None:
-    """Measure a classifier: accuracy, loss, per class, confusion.
+    """Measure a model: accuracy, loss, per class, confusion; or how it agrees with the float one.
 
     Example: quantscope evaluate resnet8 --data full --execution reference
     """
@@ -44,12 +58,19 @@ def command(
     from quantscope.report import evaluation_view
     from quantscope.run import evaluate, kernel_gap, paired
 
+    counted = load_measure(measure, lower_is_better=lower_is_better)
     chosen = load_images(data, images)
     with progress_bar() as progress:
         gap: KernelGap | None = None
         if execution == "both":
             gap = kernel_gap(
-                model, chosen, batch=batch, int8_kernels=int8_kernels, progress=progress
+                model,
+                chosen,
+                measure=counted,
+                float_model=float_model,
+                batch=batch,
+                int8_kernels=int8_kernels,
+                progress=progress,
             )
             results = [gap.reference, gap.runtime]
         else:
@@ -57,6 +78,8 @@ def command(
                 evaluate(
                     model,
                     chosen,
+                    measure=counted,
+                    float_model=float_model,
                     execution=execution,
                     batch=batch,
                     int8_kernels=int8_kernels,

@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from quantscope.data import Samples
+    from quantscope.run import Measure
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")]
@@ -30,6 +31,17 @@ FloatModelOrProgram = Annotated[
         help="The float model, for a program a .pt2 or .safetensors file; models that say what "
         "they were made from need none.",
     ),
+]
+MeasureOption = Annotated[
+    str | None,
+    typer.Option(
+        "--measure",
+        help="top1 (against labels), agreement (with the float model), signal (SQNR of the "
+        "outputs), or FILE.py:FUNCTION, your own code; left out, what the data allow.",
+    ),
+]
+LowerIsBetter = Annotated[
+    bool, typer.Option("--lower-is-better", help="The numbers of FILE.py:FUNCTION are errors.")
 ]
 Raw = Annotated[bool, typer.Option("--raw", help="Every node as the file has it (ONNX).")]
 
@@ -74,6 +86,18 @@ def stated_or_shipped(limits: str) -> Any:
         help="reference: the arithmetic that the file states. runtime: the fused kernels that ship"
         + limits
     )
+
+
+def load_measure(spec: str | None, *, lower_is_better: bool = False) -> "Measure | None":
+    """Find what --measure names; None where it is left out."""
+    from quantscope.errors import BadConfigError
+    from quantscope.run import find_measure
+
+    if spec is None:
+        if lower_is_better:
+            raise BadConfigError("--lower-is-better goes with --measure FILE.py:FUNCTION")
+        return None
+    return find_measure(spec, lower_is_better=lower_is_better)
 
 
 def load_images(data: str, images: int | None, *, unless_given: int | None = None) -> "Samples":

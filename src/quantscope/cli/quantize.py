@@ -138,7 +138,7 @@ def command(
     }
     config = PtqConfig(**options)
     _check_suffix(output, config.framework)
-    images = load_npz(calibration_data, need_labels=False) if calibration_data else None
+    images = load_npz(calibration_data) if calibration_data else None
     with progress_bar() as progress:
         if config.framework == "torch":
             result = quantize_torch(

@@ -176,7 +176,7 @@ class Intake:
                 f"{self.model} takes one {self.ports[place].name!r} for {self.fixed_batch} rows, "
                 f"and those of {samples.name} differ within a batch"
             )
-        row: Array = rows[0]
+        row: Array = np.asarray(rows[0])  # a single number is an array too
         if axis is None or shape is None or row.ndim == len(shape):
             return row
         return np.ascontiguousarray(np.expand_dims(row, axis))

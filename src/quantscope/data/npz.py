@@ -19,7 +19,6 @@ def load_npz(
     path: str | Path,
     *,
     inputs: Sequence[str] = (),
-    need_labels: bool = False,
     first: int | None = None,
 ) -> Samples:
     """Load an array for each of `inputs`, rows first, fed to the model as they are.
@@ -31,11 +30,6 @@ def load_npz(
     path = Path(path)
     with opened_npz(path) as (members, held):
         wanted = _choose(path, members, inputs, held)
-        if need_labels and "labels" not in members:
-            raise BadDataError(
-                f"{path} has no array 'labels', only: {held}; save it with: "
-                "np.savez(path, images=images, labels=labels)"
-            )
         beside = [name for name in _BESIDE if name in members and name not in wanted]
         _check(path, wanted)
         count = next(iter(wanted.values())).shape[0]

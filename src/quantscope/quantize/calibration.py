@@ -197,8 +197,8 @@ def _extremes_of(name: str, values: Array) -> Extremes:
         return Extremes(zero, zero, zero, 0)
     if not np.isfinite(values).all():
         raise BadModelError(
-            f"Tensor '{name}' has infinite or NaN values for a calibration image, so it has no "
-            "range; check the float model and the images"
+            f"Tensor '{name}' has infinite or NaN values for a calibration row, so it has no "
+            "range; check the float model and the rows"
         )
     return Extremes(values.min(), values.max(), np.abs(values).min(), values.size)
 

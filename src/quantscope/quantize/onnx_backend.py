@@ -68,7 +68,7 @@ def quantize_onnx(
     intake = Intake.of(opened)
     names = [node.name for node in file.hollow.graph.node if node.name]
     check_layers(config, names, model=str(float_path))
-    images = choose_images(config, calibration)
+    images = choose_images(config, calibration, model=opened.name, ports=opened.inputs)
     batches(images, intake)  # says now what does not fit
 
     def feeds() -> Iterator[Feeds]:

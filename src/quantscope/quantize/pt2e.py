@@ -59,7 +59,7 @@ def quantize_torch(
         raise BadConfigError(f"{float_path.name} is quantized with torch, not {config.framework}")
     check_outputs(filter(None, [output, onnx_output]), reads=[float_path])
     subject = open_subject(float_path)
-    images = choose_images(config, calibration)
+    images = choose_images(config, calibration, model=subject.name, ports=subject.ports)
     feeder = subject.feeder(images)
     with quiet_torch():
         require_torch()

@@ -78,7 +78,7 @@ def provenance_text(provenance: Mapping[str, Any]) -> str:
 def one_value_warning(tensor: str, value: float, *, images: int) -> str:
     return (
         f"The quantizer of '{tensor}' saw only the value {value:g} in {images:,} calibration "
-        "images; its scale says nothing about other images"
+        "rows; its scale says nothing about other rows"
     )
 
 

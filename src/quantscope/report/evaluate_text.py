@@ -1,11 +1,11 @@
-"""Show what was measured of a classifier as lines and a table."""
+"""Show what was measured of a model as lines and tables."""
 
 from collections.abc import Iterator, Sequence
 
-from quantscope.plain_text import many
+from quantscope.plain_text import many, printable
 from quantscope.report.table import Column, Line, Strong, Table
-from quantscope.report.wording import paired_text
-from quantscope.run import Evaluation, KernelGap, PairedDelta
+from quantscope.report.wording import number, paired_text, score_text, shape_text
+from quantscope.run import MEASURES, Evaluation, KernelGap, OutputDeviation, PairedDelta
 
 # A confusion table of more classes than this fits no terminal; the lowest ones are named instead.
 _MOST_CLASSES = 20
@@ -30,16 +30,107 @@ def evaluation_view(
 
 
 def _evaluation(result: Evaluation) -> Iterator[Line | Table]:
-    low, high = result.interval_95
-    loss = "not finite" if result.loss is None else f"{result.loss:.4f}"
     yield Line(f"{result.model}  {result.execution} execution", "strong")
-    yield Line(
-        f"accuracy {result.accuracy:.2%}  [{low:.2%}, {high:.2%}] at 95 %   "
-        f"{result.correct:,} of {many(result.images, 'image')} of {result.data}   loss {loss}"
-    )
+    is_accuracy = result.tells_classes and result.scored is not None
+    if is_accuracy and result.score.measure == MEASURES["top1"].name:
+        low, high = result.interval_95
+        loss = "not finite" if result.loss is None else f"{result.loss:.4f}"
+        yield Line(
+            f"accuracy {result.accuracy:.2%}  [{low:.2%}, {high:.2%}] at 95 %   {result.correct:,} "
+            f"of {many(result.images, result.sample_word)} of {result.data}   loss {loss}"
+        )
+    else:
+        yield from _score(result)
     yield Line(f"sha256 {result.digest}", "faint")
     if result.not_finite:
-        yield Line(f"{many(result.not_finite, 'image')} with a NaN among the scores")
+        yield Line(f"{many(result.not_finite, result.sample_word)} with a NaN among the scores")
+    yield from _outputs(result)
+    if result.tells_classes:
+        yield from _classes(result)
+
+
+def _score(result: Evaluation) -> Iterator[Line]:
+    """Say what the measure counted, of what, and against whom; or why there is no number."""
+    of = f"{many(result.images, result.sample_word)} of {result.data}"
+    if result.scored is None:
+        yield Line(of)
+        yield Line(f"no score: {result.no_score}")
+        return
+    parts = [f"{result.score.measure} {score_text(result.score)}"]
+    if result.against_float is not None and result.against_float.kl_nats is not None:
+        parts.append(f"KL {result.against_float.kl_nats:.4f} nats")
+    yield Line("   ".join([*parts, of]))
+    if result.against_float is not None:
+        yield Line(f"against {result.against_float.model}")
+
+
+def _outputs(result: Evaluation) -> Iterator[Line | Table]:
+    """Show each output beside the float model's, or alone where there is no score."""
+    against = result.against_float
+    if against is not None:
+        yield deviation_table(against.outputs, result.sample_word)
+    elif result.scored is None or not result.tells_classes:
+        yield _output_table(result)
+    for name, why in result.left_out.items():
+        yield Line(f"output {printable(name)} is left out: {why}")
+
+
+def deviation_table(outputs: Sequence[OutputDeviation], sample_word: str = "sample") -> Table:
+    """Show how far each output lies from the float model's, and for which samples the most."""
+    rows = []
+    for each in outputs:
+        sqnr = "exact" if each.exact else "–" if each.sqnr_db is None else f"{each.sqnr_db:.2f}"
+        worst = ", ".join(
+            f"{row.index} ({'–' if row.sqnr_db is None else f'{row.sqnr_db:.1f}'})"
+            for row in each.worst
+        )
+        rows.append(
+            (
+                printable(each.name),
+                shape_text(each.shape),
+                sqnr,
+                "–" if each.cosine is None else f"{each.cosine:.6f}",
+                "–" if each.largest_difference is None else number(each.largest_difference),
+                worst or "–",
+            )
+        )
+    return Table(
+        "",
+        (
+            Column("output"),
+            Column("shape"),
+            Column("SQNR dB", right=True),
+            Column("cosine", right=True),
+            Column("largest difference", right=True),
+            Column(f"worst {sample_word}s (dB)"),
+        ),
+        tuple(rows),
+    )
+
+
+def _output_table(result: Evaluation) -> Table:
+    rows = []
+    for each in result.output_facts:
+        ends = (each["lowest"], each["highest"])
+        low, high = ("–" if end is None else number(end) for end in ends)
+        rows.append((printable(each["name"]), shape_text(each["shape"]), each["dtype"], low, high))
+    return Table(
+        "",
+        (
+            Column("output"),
+            Column("shape"),
+            Column("type"),
+            Column("lowest", right=True),
+            Column("highest", right=True),
+        ),
+        tuple(rows),
+    )
+
+
+def _classes(result: Evaluation) -> Iterator[Line | Table]:
+    top5 = result.classes.top5_correct if result.classes else None
+    if top5 is not None:
+        yield Line(f"top-5 accuracy {top5 / result.images:.2%}")
     if len(result.class_names) <= _MOST_CLASSES:
         yield confusion_table(result)
         return

@@ -1,11 +1,12 @@
 """Write names, numbers and shapes as a person reads them."""
 
 from collections.abc import Mapping, Sequence
+from math import isnan
 from typing import Protocol
 
 from quantscope.model import AttributeValue, Dim, Layer, Shape
 from quantscope.plain_text import elided, many, printable
-from quantscope.run import PairedDelta
+from quantscope.run import PairedDelta, Score
 
 _SHORT = {"kernel_shape": "", "strides": "s", "pads": "p", "dilations": "d", "group": "g"}
 _NEUTRAL = {"strides": 1, "pads": 0, "dilations": 1}
@@ -49,6 +50,23 @@ def origin_text(result: ComparedWithFloat) -> str:
         f"{result.model} against {result.float_model}, {result.execution} execution, "
         f"{many(result.images, 'image')} of {result.data}"
     )
+
+
+def score_text(score: Score) -> str:
+    """Give a score's number with its unit and its interval: `23.41 dB  [22.9, 23.9] at 95 %`."""
+    interval = score.interval_95
+    if score.unit == "share":
+        ends = "" if interval is None else "  [{:.2%}, {:.2%}] at 95 %".format(*interval)
+        return f"{score.value:.2%}{ends}"
+    unit = f" {score.unit}" if score.unit else ""
+    if isnan(score.value):
+        return "–, for no sample has a number"
+    if score.unit == "dB":
+        ends = "" if interval is None else "  [{:.2f}, {:.2f}] at 95 %".format(*interval)
+        return f"{score.value:.2f}{unit}{ends}"
+    ends = "" if interval is None else "  [{:.4g}, {:.4g}] at 95 %".format(*interval)
+    better = "" if score.higher_is_better else " (lower is better)"
+    return f"{number(score.value)}{unit}{ends}{better}"
 
 
 def paired_text(delta: PairedDelta) -> str:

@@ -19,19 +19,19 @@ How something is added
 from quantscope.model import Execution
 from quantscope.run.batches import cores, run_side_by_side
 from quantscope.run.capture import Capture, CapturedTensor, capture
+from quantscope.run.classes import ClassAccuracy, Classes
 from quantscope.run.compare import Comparison, SideBySide, TensorComparison, compare, compare_with
 from quantscope.run.comparison_details import ComparisonDetails, gather_details
 from quantscope.run.cpu import cpu_name
+from quantscope.run.deviations import OutputDeviation
 from quantscope.run.evaluate import (
-    ClassAccuracy,
-    ClassChange,
-    Evaluation,
-    PairedDelta,
     classify,
     evaluate,
+    evaluate_float,
+    evaluate_outputs,
     judge_scores,
-    paired,
 )
+from quantscope.run.evaluation import AgainstFloat, Evaluation
 from quantscope.run.gap import KernelGap, gap_between, kernel_gap, kernel_map
 from quantscope.run.histograms import Histogram, Histograms, histograms, weight_histogram
 from quantscope.run.integers import (
@@ -45,17 +45,24 @@ from quantscope.run.integers import (
     trace_value,
 )
 from quantscope.run.kernels import MOVING_OPS, KernelMap, LayerKernel
+from quantscope.run.measure import MEASURES, Measure, Score, find_measure, pick_measure
 from quantscope.run.onnx.suffix import SuffixRunner
+from quantscope.run.outputs import Answers, Outputs, gather_outputs
+from quantscope.run.paired import ClassChange, PairedDelta, paired
 from quantscope.run.runnable import Runnable, Scores, open_runnable
 from quantscope.run.whatif import DownstreamSqnr, Effect, WhatIf
 
 __all__ = [
+    "MEASURES",
     "MOVING_OPS",
     "Accumulators",
+    "AgainstFloat",
+    "Answers",
     "Capture",
     "CapturedTensor",
     "ClassAccuracy",
     "ClassChange",
+    "Classes",
     "Comparison",
     "ComparisonDetails",
     "DownstreamSqnr",
@@ -68,9 +75,13 @@ __all__ = [
     "KernelMap",
     "LayerAccumulator",
     "LayerKernel",
+    "Measure",
+    "OutputDeviation",
+    "Outputs",
     "PairedDelta",
     "Runnable",
     "SaturationPrediction",
+    "Score",
     "Scores",
     "SideBySide",
     "SuffixRunner",
@@ -85,8 +96,12 @@ __all__ = [
     "cores",
     "cpu_name",
     "evaluate",
+    "evaluate_float",
+    "evaluate_outputs",
+    "find_measure",
     "gap_between",
     "gather_details",
+    "gather_outputs",
     "histograms",
     "integer_network",
     "judge_scores",
@@ -94,6 +109,7 @@ __all__ = [
     "kernel_map",
     "open_runnable",
     "paired",
+    "pick_measure",
     "predict_saturation",
     "run_side_by_side",
     "trace_value",

@@ -9,8 +9,10 @@ from quantscope.errors import BadConfigError
 from quantscope.model import Model, ModelSource, open_model
 from quantscope.progress import Progress, silent
 from quantscope.run.cpu import saturates_8bit_products
-from quantscope.run.evaluate import Evaluation, PairedDelta, evaluate, paired
+from quantscope.run.evaluate import MeasureSource, evaluate
+from quantscope.run.evaluation import Evaluation
 from quantscope.run.kernels import KernelMap, LayerKernel
+from quantscope.run.paired import PairedDelta, paired
 from quantscope.run.runnable import open_runnable
 
 SIGNIFICANT_P = 0.05
@@ -77,6 +79,8 @@ def kernel_gap(
     model: ModelSource,
     data: Samples,
     *,
+    measure: MeasureSource | None = None,
+    float_model: ModelSource | None = None,
     batch: int | None = None,
     int8_kernels: bool | None = None,
     threads: int = 0,
@@ -98,6 +102,8 @@ def kernel_gap(
         execution: evaluate(
             opened,
             data,
+            measure=measure,
+            float_model=float_model,
             execution=execution,
             batch=batch,
             int8_kernels=int8_kernels,

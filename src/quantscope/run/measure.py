@@ -6,7 +6,6 @@ wrong against labels is one measure; agreement with the float model and the sign
 the outputs need no labels. A measure of one's own is any object with the same three parts.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,12 +13,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.data import Samples
-from quantscope.errors import BadDataError
+from quantscope.errors import BadConfigError, BadDataError, BadModelError
+from quantscope.run.classes import class_scores, labels_of, tells_classes
+from quantscope.run.deviations import ratio_db, row_energies
+from quantscope.run.outputs import Array, Outputs, row_chunks
+from quantscope.run.own_measure import load_measure
 from quantscope.run.statistics import mean_interval, wilson_interval
 
-Array = NDArray[Any]
-Outputs = Mapping[str, Array]
-"""A model's outputs for all samples, by their names, the first one first; rows are samples."""
+__all__ = [
+    "MEASURES",
+    "Array",
+    "Measure",
+    "Outputs",
+    "SameClass",
+    "Score",
+    "Signal",
+    "Top1",
+    "find_measure",
+    "pick_measure",
+    "score",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,13 +76,29 @@ class Score:
             return wilson_interval(int(known.sum()), known.size)
         return mean_interval(known)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Give the number and what it is, for JSON; `samples` counts those that have a number."""
+        interval = self.interval_95
+        return {
+            "measure": self.measure,
+            "unit": self.unit,
+            "higher_is_better": self.higher_is_better,
+            "value": self.value if self._known.size else None,
+            "interval_95": None if interval is None else list(interval),
+            "interval_of": self.interval_of,
+            "samples": int(self._known.size),
+        }
+
     @property
     def _known(self) -> NDArray[np.float64]:
         return self.per_sample[~np.isnan(self.per_sample)]
 
 
 class Measure(Protocol):
-    """What is counted. `name` and `unit` go with every number that it gives."""
+    """What is counted. `name` and `unit` go with every number that it gives.
+
+    `needs_floats`: it compares with the float model's outputs.
+    """
 
     @property
     def name(self) -> str: ...
@@ -79,6 +108,9 @@ class Measure(Protocol):
 
     @property
     def higher_is_better(self) -> bool: ...
+
+    @property
+    def needs_floats(self) -> bool: ...
 
     def count(
         self, outputs: Outputs, samples: Samples, floats: Outputs | None
@@ -101,12 +133,18 @@ class Top1:
     name: str = "top-1 accuracy"
     unit: str = "share"
     higher_is_better: bool = True
+    needs_floats: bool = False
 
     def count(
         self, outputs: Outputs, samples: Samples, floats: Outputs | None
     ) -> NDArray[np.float64]:
         del floats
-        scores = _first(outputs)
+        if samples.is_random:
+            raise BadDataError(
+                f"{samples.name} are made-up rows: nothing is right or wrong there; give labelled "
+                f"ones with --data, or take --measure signal"
+            )
+        scores = _scores(outputs)
         right = (scores.argmax(axis=1) == samples.labels) & ~np.isnan(scores).any(axis=1)
         return np.asarray(right, np.float64)
 
@@ -118,12 +156,13 @@ class SameClass:
     name: str = "top-1 agreement with the float model"
     unit: str = "share"
     higher_is_better: bool = True
+    needs_floats: bool = True
 
     def count(
         self, outputs: Outputs, samples: Samples, floats: Outputs | None
     ) -> NDArray[np.float64]:
         del samples
-        mine, theirs = _first(outputs), _first(_needed(floats, self.name))
+        mine, theirs = _scores(outputs), _scores(_needed(floats, self.name))
         same = (mine.argmax(axis=1) == theirs.argmax(axis=1)) & ~np.isnan(mine).any(axis=1)
         return np.asarray(same, np.float64)
 
@@ -138,24 +177,64 @@ class Signal:
     name: str = "SQNR of the outputs"
     unit: str = "dB"
     higher_is_better: bool = True
+    needs_floats: bool = True
 
     def count(
         self, outputs: Outputs, samples: Samples, floats: Outputs | None
     ) -> NDArray[np.float64]:
         known = _needed(floats, self.name)
         signal, error = np.zeros(len(samples)), np.zeros(len(samples))
-        for name, theirs in known.items():
-            f, q = (np.asarray(v, np.float64).reshape(len(v), -1) for v in (theirs, outputs[name]))
-            signal += (f * f).sum(axis=1)
-            error += ((q - f) ** 2).sum(axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = 10 * np.log10(signal / error)
-        return np.where((signal > 0) & (error > 0) & np.isfinite(ratio), ratio, np.nan)
+        for rows in row_chunks(known):
+            for name, theirs in known.items():
+                of_floats, of_error = row_energies(theirs, outputs[name], rows)
+                signal[rows] += of_floats
+                error[rows] += of_error
+        return ratio_db(signal, error)
 
 
-def _first(outputs: Outputs) -> Array:
-    scores = next(iter(outputs.values()))
-    return scores.reshape(len(scores), -1)
+MEASURES: dict[str, Measure] = {"top1": Top1(), "agreement": SameClass(), "signal": Signal()}
+"""The measures that have a name of their own."""
+
+
+def pick_measure(outputs: Outputs, samples: Samples, *, probabilities: bool) -> Measure:
+    """Choose by what is there: labels and scores of classes, scores alone, or any numbers.
+
+    `probabilities`: the first output is a softmax's.
+    """
+    if labels_of(samples) is not None and class_scores(outputs) is not None:
+        return MEASURES["top1"]
+    if tells_classes(outputs, samples, probabilities=probabilities):
+        return MEASURES["agreement"]
+    return MEASURES["signal"]
+
+
+def find_measure(spec: str, *, lower_is_better: bool = False) -> Measure:
+    """Find the measure that --measure names; a function is loaded from its file and nothing else.
+
+    `lower_is_better` is for a function whose numbers are errors.
+    """
+    if spec in MEASURES:
+        if lower_is_better:
+            raise BadConfigError(
+                f"Higher is better in {spec}; --lower-is-better goes with FILE.py:FUNCTION"
+            )
+        return MEASURES[spec]
+    if ":" not in spec:
+        raise BadConfigError(
+            f"There is no measure {spec!r}; give {', '.join(MEASURES)} or FILE.py:FUNCTION"
+        )
+    return load_measure(spec, lower_is_better=lower_is_better)
+
+
+def _scores(outputs: Outputs) -> Array:
+    scores = class_scores(outputs)
+    if scores is None:
+        name, found = next(iter(outputs.items()))
+        raise BadModelError(
+            f"The output {name!r} has the shape {list(found.shape)}, not [samples, classes]: it "
+            f"tells no classes apart; take --measure signal"
+        )
+    return scores
 
 
 def _needed(floats: Outputs | None, measure: str) -> Outputs:

@@ -229,7 +229,9 @@ def _measured(found: Evaluation | None, baseline: tuple[int, ...] | None) -> dic
 
 
 def _with_predictions(found: Evaluation, predictions: tuple[int, ...]) -> Evaluation:
-    return replace(found, predictions=np.array(predictions, dtype=np.int64))
+    assert found.classes is not None, "a study is of classifiers"
+    seen = np.array(predictions, dtype=np.int64)
+    return replace(found, classes=replace(found.classes, predictions=seen))
 
 
 def _provenance(setting: PtqSetting, framework: Framework, of: Evaluation) -> dict[str, Any]:

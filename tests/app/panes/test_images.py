@@ -98,11 +98,17 @@ def test_a_float_model_alone_has_its_own_mistakes_and_no_flips(found: Accuracies
     assert columns == ["float"]
 
 
+def with_scores(evaluation: Evaluation, scores: np.ndarray) -> Evaluation:
+    assert evaluation.classes is not None
+    classes = replace(evaluation.classes, scores=scores.astype(np.float32))
+    return replace(evaluation, classes=classes)
+
+
 def test_scores_that_are_probabilities_are_shown_as_they_are(found: Accuracies) -> None:
     assert found.float_ is not None
     shares = np.apply_along_axis(softmax, 1, found.float_.scores)
     steps = np.rint(shares * 256) / 256  # as a quantized softmax gives them
-    ends = replace(found.float_, scores=steps.astype(np.float32))
+    ends = with_scores(found.float_, steps)
     assert np.abs(steps.sum(axis=1) - 1).max() > 1e-3
     assert np.array_equal(probabilities(ends, 7), steps[7])
     assert np.allclose(probabilities(found.float_, 7), shares[7])
@@ -113,9 +119,9 @@ def test_probabilities_of_one_image_are_told_by_those_of_many(found: Accuracies)
     assert found.float_ is not None
     shares = np.apply_along_axis(softmax, 1, found.float_.scores)
     shares[7] *= 0.8
-    many = replace(found.float_, scores=shares.astype(np.float32))
+    many = with_scores(found.float_, shares)
     alone = evaluate("resnet8", found.images.select(np.array([7])), execution="reference")
-    alone = replace(alone, scores=many.scores[7:8])
+    alone = with_scores(alone, many.scores[7:8])
     assert np.array_equal(probabilities(alone, 0, like=many), many.scores[7])
     html = prediction_html(replace(found, reference=many), 7, edited=alone)
     assert html.count(f"{100 * shares[7].max():.1f} %") == 2

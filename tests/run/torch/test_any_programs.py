@@ -10,7 +10,8 @@ torch = pytest.importorskip("torch")
 
 from tests.support.any_programs import NETWORKS, make, rows_for, save, save_module  # noqa: E402
 
-from quantscope.errors import BadModelError  # noqa: E402
+from quantscope.data import Samples  # noqa: E402
+from quantscope.errors import BadDataError, BadModelError  # noqa: E402
 from quantscope.run import capture, open_runnable  # noqa: E402
 
 
@@ -82,12 +83,21 @@ def test_an_input_that_is_no_tensor_is_said(tmp_path: Path) -> None:
     )
 
 
-def test_a_single_number_as_input_is_said(tmp_path: Path) -> None:
+def test_a_single_number_as_input_is_fed_where_a_batch_has_one(tmp_path: Path) -> None:
     class Scaled(torch.nn.Module):
         def forward(self, x: Any, factor: Any) -> Any:
             return x * factor
 
     example = (torch.ones(2, 3), torch.tensor(4.0))
-    path = save_module(Scaled(), example, tmp_path / "s.pt2", dynamic=False)
-    with pytest.raises(BadModelError, match=r"'factor' of s\.pt2 is a single number; export it"):
-        open_runnable(path)
+    run = open_runnable(save_module(Scaled(), example, tmp_path / "s.pt2", dynamic=False))
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    factors = np.float32([5, 5, 7, 7])
+    samples = Samples.from_arrays("mine", {"x": x, "factor": factors})
+    found = [next(iter(run.run(b.feeds).values())) for b in run.intake.batches(samples)]
+    np.testing.assert_array_equal(np.concatenate(found), x * factors[:, None])
+    differing = Samples.from_arrays("mine", {"x": x, "factor": np.float32([5, 5, 6, 7])})
+    with pytest.raises(BadDataError) as error:
+        list(run.intake.batches(differing))
+    assert str(error.value) == (
+        "s.pt2 takes one 'factor' for 2 rows, and those of mine differ within a batch"
+    )

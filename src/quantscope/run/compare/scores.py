@@ -9,8 +9,8 @@ from quantscope.data import Samples
 from quantscope.model import Execution
 from quantscope.plain_text import many
 from quantscope.run.batches import BYTES_AT_ONCE
+from quantscope.run.classes import check_labels
 from quantscope.run.compare.results import OutputAgreement
-from quantscope.run.evaluate import check_labels
 
 Array = NDArray[Any]
 
