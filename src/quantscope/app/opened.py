@@ -6,7 +6,8 @@ from functools import cache
 from pathlib import Path
 
 from quantscope.app.memo import Shared
-from quantscope.data import Samples, load
+from quantscope.app.usual import given_samples
+from quantscope.data import Samples
 from quantscope.errors import BadModelError, QuantscopeError
 from quantscope.files import check_file, is_there
 from quantscope.model import (
@@ -63,7 +64,7 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 DEFAULT_MODEL = "resnet8-int8"
 
-_pairs, _images = Shared(), Shared()
+_pairs, _samples = Shared(), Shared()
 
 
 @dataclass(frozen=True)
@@ -138,12 +139,13 @@ def open_pair(model: str | Path, float_model: str | Path | None = None) -> Opene
     return _pairs.get(key, lambda: _open(path, given))
 
 
-def kept_images(data: str) -> Samples | None:
-    """Load what every command's --data means; None for the bundled sample."""
+def kept_samples(data: str, model: Model) -> Samples | None:
+    """Load what every command's --data means for this model; None for the bundled sample."""
     if data == "sample":
         return None
     path = Path(data).absolute()
-    return _images.get(_stamp(path) if is_there(path) else data, lambda: load(data))
+    key = (_stamp(path) if is_there(path) else data, model.digest)
+    return _samples.get(key, lambda: given_samples(model, data))
 
 
 def short_name(path: Path) -> str:

@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 from quantscope.app.accuracies import Accuracies, Of
 from quantscope.app.memo import Memo, Shared
 from quantscope.app.opened import Opened
-from quantscope.data import Samples, load_full, load_sample, stratified
+from quantscope.app.usual import usual_samples
+from quantscope.data import Samples, load_full, stratified
 from quantscope.errors import QuantscopeError, StoppedError
 from quantscope.model import Execution, QuantTensor
 from quantscope.progress import Progress, silent
-from quantscope.run import Evaluation, KernelGap, KernelMap, evaluate, gap_between
+from quantscope.run import Evaluation, KernelGap, KernelMap, Measure, evaluate, gap_between
 from quantscope.run.compare import Comparison, TensorComparison, compare
 from quantscope.run.histograms import Histogram, Histograms, histograms, weight_histogram
 from quantscope.run.whatif import QUICK

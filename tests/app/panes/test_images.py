@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from playing import settled
 from playwright.sync_api import Page, expect
+from quantscope.app.panes.image_maps import why_no_maps
+from quantscope.app.panes.images import filters, prediction_html, probabilities
 
 from quantscope.app.accuracies import Accuracies
 from quantscope.app.opened import open_pair
-from quantscope.app.panes.image_maps import why_no_maps
-from quantscope.app.panes.images import filters, prediction_html, probabilities
 from quantscope.app.place import Selection
 from quantscope.app.session import Session
 from quantscope.data import load_sample

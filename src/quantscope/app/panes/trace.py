@@ -76,7 +76,7 @@ class Tracer:
             edited = None
         else:
             self.which.html = said_of(edited, "The edited model, with {edits}.")
-        picked = self.page.images.picked
+        picked = self.page.samples.picked
         if picked is None or why_not(session):
             failed = "No image could be classified." if session.failures else ""
             said = failed or "The images are being classified…"
