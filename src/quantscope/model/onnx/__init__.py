@@ -24,6 +24,7 @@ from quantscope.model.onnx.file import (
     OnnxFile,
     ends_in_softmax,
     load_onnx,
+    port_of,
 )
 from quantscope.model.onnx.graph import OnnxGraph, input_names, open_graph, output_names
 from quantscope.model.onnx.layer_parts import attributes_of, subgraph_names
@@ -53,6 +54,7 @@ __all__ = [
     "load_onnx",
     "open_graph",
     "output_names",
+    "port_of",
     "read_onnx",
     "subgraph_names",
     "subgraphs",

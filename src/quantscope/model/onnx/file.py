@@ -105,8 +105,8 @@ def load_onnx(path: Path | str) -> OnnxFile:
         opset=opsets.get("", opsets.get("ai.onnx", 0)),
         opsets=MappingProxyType(opsets),
         producer=f"{proto.producer_name} {proto.producer_version}".strip(),
-        inputs=tuple(_port(value) for value in graph.input if value.name not in constants),
-        outputs=tuple(_port(value) for value in graph.output),
+        inputs=tuple(port_of(value) for value in graph.input if value.name not in constants),
+        outputs=tuple(port_of(value) for value in graph.output),
         format=_format(graph),
         metadata=MappingProxyType({entry.key: entry.value for entry in proto.metadata_props}),
         external_files=external_files,
@@ -194,7 +194,7 @@ def _digest(path: Path, external_files: tuple[Path, ...]) -> str:
     return hashlib.sha256(b"".join(digest.digest() for digest in digests)).hexdigest()
 
 
-def _port(value: onnx.ValueInfoProto) -> Port:
+def port_of(value: onnx.ValueInfoProto) -> Port:
     kind = value.type.WhichOneof("value") or "tensor_type"
     # What is no tensor is named by what it is: a sequence, an optional, a map.
     is_tensor = kind == "tensor_type"

@@ -17,6 +17,7 @@ from quantscope.model import Model, Network, Pairing, QuantTensor, TensorPair
 from quantscope.run.compare.results import Comparison, ErrorSources, TensorComparison, Uncompared
 
 if TYPE_CHECKING:
+    from quantscope.run.measure import Outputs
     from quantscope.run.runnable import Runnable
 
 Array = NDArray[Any]
@@ -62,10 +63,13 @@ class ProbeSums:
 
 @dataclass(frozen=True, eq=False)
 class PairBatch:
-    """The results of one batch: the first outputs of both networks, and the sums between them."""
+    """The results of one batch: the outputs of both networks, and the sums between them.
 
-    float_scores: Array
-    quantized_scores: Array
+    Both are by the quantized network's names, its first output first.
+    """
+
+    float_outputs: "Outputs"
+    quantized_outputs: "Outputs"
     sums: tuple[ProbeSums, ...]
 
 

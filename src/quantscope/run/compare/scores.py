@@ -49,7 +49,8 @@ class ScoreKeeper:
         floats, quantized = (s[:count].reshape(count, -1) for s in pair)
         if self._width is None:
             self._width = quantized.shape[1]
-            check_labels(self.images, self._width, self.model)
+            if self.images.targets is not None:
+                check_labels(self.images, self._width, self.model)
         if {floats.shape[1], quantized.shape[1]} != {self._width}:
             self.no_classes = "the output has not the same number of classes for every batch"
             return
@@ -84,7 +85,9 @@ class ScoreKeeper:
         self._add_up()
         f = np.concatenate([one for one, _ in self.classes])
         q = np.concatenate([other for _, other in self.classes])
-        labels, indices = self.images.labels, self.images.indices
+        # Without labels nobody knows who is right: -1 is no class.
+        labels, indices = self.images.targets, self.images.indices
+        labels = np.full(len(f), -1) if labels is None else labels
         changed = f != q
         return OutputAgreement(
             images=len(f),

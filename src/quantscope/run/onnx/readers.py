@@ -99,12 +99,15 @@ class RuntimeReader:
         self.model, self.int8_kernels = model, int8_kernels
         self.proto = name_by_layer(model.proto, model.network)
         self.names = {tensor.name: tensor.integer_names[0] for tensor in tensors}
-        self.output = self.proto.graph.output[0].name
+        self.outputs = [output.name for output in self.proto.graph.output]
         self.disturbed: str | None = None
-        """The reason, once scores have shown that looking changed something after all."""
+        """The reason, once outputs have shown that looking changed something after all."""
         self._hidden: dict[str, str] = {}
-        self.last = next((t for t in tensors if output_of(t, [self.output]) is not None), None)
-        self.inner = self._visible([n for n in self.names if not self.last or n != self.last.name])
+        outputs = [(tensor, output_of(tensor, self.outputs)) for tensor in tensors]
+        self.last = [(tensor, output) for tensor, output in outputs if output is not None]
+        """The tensors whose real values are an output, and which."""
+        last = {tensor.name for tensor, _ in self.last}
+        self.inner = self._visible([name for name in self.names if name not in last])
         asked = [self.names[name] for name in self.inner]
         self._session = session_of(
             add_outputs(self.proto, asked), "runtime", int8_kernels=int8_kernels, threads=1
@@ -113,7 +116,7 @@ class RuntimeReader:
 
     @property
     def seen(self) -> list[str]:
-        return [*self.inner, *([] if self.last is None else [self.last.name])]
+        return [*self.inner, *(tensor.name for tensor, _ in self.last)]
 
     @property
     def unseen(self) -> dict[str, str]:
@@ -123,18 +126,21 @@ class RuntimeReader:
     def read(self, feeds: Feeds) -> dict[str, Array]:
         return self.read_beside(feeds)[0]
 
-    def read_beside(self, feeds: Feeds) -> tuple[dict[str, Array], Array]:
-        """Give the integers of one batch, and the scores of a session that is not looked into."""
-        (shipped,) = run_session(self._plain, [self.output], feeds, self.model.name)
-        asked = [self.output, *(self.names[name] for name in self.inner)]
-        scores, *found = run_session(self._session, asked, feeds, self.model.name)
-        # Equal kernel maps do not prove equal numbers; equal scores are looked for as well.
-        if self.disturbed is None and not np.array_equal(scores, shipped, equal_nan=True):
+    def read_beside(self, feeds: Feeds) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Give the integers of one batch, and the outputs of a session that is not looked into."""
+        shipped = run_session(self._plain, self.outputs, feeds, self.model.name)
+        asked = [*self.outputs, *(self.names[name] for name in self.inner)]
+        found = run_session(self._session, asked, feeds, self.model.name)
+        # Equal kernel maps do not prove equal numbers; equal outputs are looked for as well.
+        pairs = zip(found, shipped, strict=False)  # the outputs come first
+        if self.disturbed is None and not all(_is_same(*pair) for pair in pairs):
             self.disturbed = "looking at the inner tensors changes the model's outputs"
-        integers: dict[str, Array] = dict(zip(self.inner, found, strict=True))
-        if self.last is not None:
-            integers[self.last.name] = quantize(shipped, self.last.params)
-        return integers, shipped
+        given = dict(zip(self.outputs, shipped, strict=True))
+        inner = found[len(shipped) :]
+        integers: dict[str, Array] = dict(zip(self.inner, inner, strict=True))
+        for tensor, output in self.last:
+            integers[tensor.name] = quantize(given[output], tensor.params)
+        return integers, given
 
     def _visible(self, wanted: list[str]) -> list[str]:
         """Choose the tensors that can be outputs together without changing the kernels."""
@@ -161,3 +167,7 @@ class RuntimeReader:
             else:
                 kept.append(name)
         return kept
+
+
+def _is_same(one: Array, other: Array) -> bool:
+    return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")

@@ -8,7 +8,8 @@ import onnx
 from quantscope.data import Samples
 from quantscope.edit import Applied, Editor
 from quantscope.progress import Progress
-from quantscope.run.evaluate import Evaluation, classify
+from quantscope.run.evaluate import Evaluation, classify, one_row_each
+from quantscope.run.measure import Outputs
 from quantscope.run.onnx.kernels import KernelWatch
 from quantscope.run.onnx.suffix import SuffixRunner, ValueGraph
 from quantscope.run.onnx.whatif_sqnr import SqnrReader
@@ -35,6 +36,7 @@ class OnnxEditedRunner:
         self.suffix = SuffixRunner(
             editor.base,
             samples,
+            intake=runnable.intake,
             execution=runnable.execution,
             int8_kernels=runnable.int8_kernels,
             threads=runnable.threads,
@@ -46,21 +48,25 @@ class OnnxEditedRunner:
 
     @property
     def samples(self) -> Samples:
-        return self.suffix.images
+        return self.suffix.samples
 
     @property
     def kept_bytes(self) -> int:
         return self.suffix.kept_bytes
 
     def base(self, progress: Progress) -> Scores:
-        scores = self.suffix.base_scores(progress)
+        outputs = self.suffix.base_outputs(progress)
         if not (self._editor.lifted and self._runnable.execution == "runtime"):
-            return scores
+            return self._scores(outputs)
         # What ships is the file itself; its QDQ form may be fused in another way.
         return classify(self._runnable, self.samples, batch=self._batch, progress=progress)
 
     def edited(self, applied: Applied, progress: Progress) -> Scores:
-        return self.suffix.scores_of(self.graph_of(applied), progress)
+        return self._scores(self.suffix.outputs_of(self.graph_of(applied), progress))
+
+    def _scores(self, outputs: Outputs) -> Scores:
+        first = next(iter(outputs.values()))
+        return one_row_each(first, len(self.samples), self._runnable.name)
 
     def kernels_changed(self, applied: Applied) -> tuple[KernelChange, ...]:
         if not applied.edits:

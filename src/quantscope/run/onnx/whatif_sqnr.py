@@ -29,10 +29,10 @@ from quantscope.run.compare import (
 from quantscope.run.evaluate import Evaluation
 from quantscope.run.onnx.compare import FLOAT, ComparisonGraph, GraphProbe, build_graph
 from quantscope.run.onnx.suffix import (
-    FLOAT_BYTES_AN_IMAGE,
     Digest,
     PartBatch,
     PartRunner,
+    SizeLimits,
     ValueGraph,
     chain_of,
     executed_graph,
@@ -78,6 +78,7 @@ class SqnrReader:
     ) -> None:
         self._runnable, self._editor = runnable, editor
         self._parts, self._graph_of = parts, graph_of
+        self._limits = SizeLimits.of(parts.kept.limit, len(parts.samples))
         self._before: _Measured | None = None
 
     def read(
@@ -135,7 +136,7 @@ class SqnrReader:
             compared, off = add_switched_off(
                 compared, self._editor.base, proto, self._editor.network, self._pairing
             )
-        graph = value_graph(compared.model)
+        graph = value_graph(compared.model, given=compared.fed.values())
         digests = {probe.pair.name: graph.digests[probe.output] for probe in compared.probes}
         if seen is not None:
             # Integers are fed then, and the comparison's graph does not know what made them.
@@ -150,14 +151,14 @@ class SqnrReader:
         for batch in self._run(compared, graph, ends, new, seen, progress) if ends else ():
             for accumulator, probe in zip(accumulators, new, strict=True):
                 sums = probe.sums(batch.values)
-                accumulator.add(sums.statistics, sums.numbers, batch.rows, batch.images)
+                accumulator.add(sums.statistics, sums.numbers, batch.rows, batch.samples)
             if known is None:
                 # A copy: onnxruntime's own array would hold on to all memory of its session.
-                scores.append(batch.values[compared.float_scores][: batch.images].copy())
+                scores.append(batch.values[compared.float_scores][: batch.samples].copy())
         by_name = {a.probe.pair.name: a for a in accumulators}
         found = (a.finish() for a in accumulators if not a.mixed)
         tensors = {row.name: row for row in mark_unquantized(found, off)}
-        not_finite = {name: a.not_finite(self._parts.images) for name, a in by_name.items()}
+        not_finite = {name: a.not_finite(self._parts.samples) for name, a in by_name.items()}
         made = {name for node in proto.graph.node for name in node.output}
         unseen = {} if seen is None else {n: seen.unseen.get(f) for n, f in names.items()}
         unseen |= compared.unseen
@@ -189,18 +190,18 @@ class SqnrReader:
         done = 0
         for batch in self._parts.run(part, keep, spare=keep, given=given):
             yield batch
-            done += batch.images
-            progress("Comparing", done, len(self._parts.images))
+            done += batch.samples
+            progress("Comparing", done, len(self._parts.samples))
 
     def _float_cut(self, graph: ValueGraph, new: list[GraphProbe], stored: set[str]) -> list[str]:
         """Choose the float value to keep, so that the next edit here need not start before it."""
         needed = [FLOAT + probe.pair.float_name for probe in new]
-        for value in chain_of(graph.proto.graph.node, graph.input, needed):
+        for value in chain_of(graph.proto.graph.node, graph.inputs, needed):
             if value in stored or graph.makers[value].op_type in ("Identity", "Cast"):
                 break
             size = self._parts.sizes(graph, [value]).get(value)
-            total = 0 if size is None else size.bytes_an_image * len(self._parts.images)
-            if size is not None and size.bytes_an_image <= FLOAT_BYTES_AN_IMAGE:
+            total = 0 if size is None else size.bytes_an_image * len(self._parts.samples)
+            if size is not None and size.bytes_an_image <= self._limits.floats:
                 return [value] if total <= self._parts.kept.limit else []
         return []
 
@@ -243,7 +244,7 @@ class SqnrReader:
     ) -> Comparison:
         pairing = self._pairing
         scores = ScoreKeeper(
-            self._parts.images,
+            self._parts.samples,
             evaluation.execution,
             model=evaluation.model,
             probabilities=self._runnable.gives_probabilities,

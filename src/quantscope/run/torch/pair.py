@@ -90,7 +90,8 @@ class ProgramPair:
             ProbeSums(probe.as_probe(found.sums[name]), found.statistics[name], found.sizes[name])
             for name, probe in self._programs.by_name.items()
         )
-        return PairBatch(found.float_scores, found.quantized_scores, tuple(sums))
+        name = self.network.outputs[0].name
+        return PairBatch({name: found.float_scores}, {name: found.quantized_scores}, tuple(sums))
 
     def unseen(self) -> Mapping[str, str]:
         return self._programs.unseen

@@ -3,20 +3,18 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil, prod
-from typing import Any
 
 import numpy as np
 import onnxruntime as ort
-from numpy.typing import NDArray
 
-from quantscope.data import Batch, Intake, Samples
+from quantscope.data import Batch, Feeds, Intake, Samples
 from quantscope.errors import BadModelError
 from quantscope.model import Network
 from quantscope.progress import Progress
 from quantscope.run import Scores, cores, run_side_by_side
 from quantscope.run.onnx import reason_of, session_of
 from quantscope.run.onnx.suffix import ValueGraph, intake_of
-from quantscope.study.sensitivity.graph import INPUT, SharedGraph
+from quantscope.study.sensitivity.graph import SharedGraph
 
 # What the variants have in common should still be near the cores when they read it; measured.
 _ACTIVATION_BYTES_A_BATCH = 2 << 20
@@ -52,12 +50,12 @@ class Sweep:
     def _run(self, intake: Intake, shared: SharedGraph, done: int, total: int) -> dict[str, Scores]:
         # Threads take whole batches: the operators are too short to share one between them.
         session = session_of(shared.model(), "reference", threads=1)
-        names = list(dict.fromkeys(shared.outputs.values()))
+        names = list(shared.values)
         parts: list[list[Scores]] = []
 
         def run(batch: Batch) -> list[Scores]:
-            (images,) = batch.feeds.values()
-            found = _answer(session, names, images)
+            feeds = dict(zip(shared.inputs, batch.feeds.values(), strict=True))
+            found = _answer(session, names, feeds)
             return [_flat_rows(each, batch.rows)[: batch.samples] for each in found]
 
         batches = intake.batches(self.images, self.batch)
@@ -66,7 +64,7 @@ class Sweep:
             done += batch.samples
             self.progress(self.what, done, total)
         joined = dict(zip(names, map(np.concatenate, zip(*parts, strict=True)), strict=True))
-        return {variant: joined[value] for variant, value in shared.outputs.items()}
+        return {variant: joined[values[0]] for variant, values in shared.outputs.items()}
 
 
 def fitting_batch(network: Network, images: int, threads: int) -> int:
@@ -78,9 +76,9 @@ def fitting_batch(network: Network, images: int, threads: int) -> int:
     return ceil(images / ceil(images / most))
 
 
-def _answer(session: ort.InferenceSession, names: list[str], images: NDArray[Any]) -> list[Scores]:
+def _answer(session: ort.InferenceSession, names: list[str], feeds: Feeds) -> list[Scores]:
     try:
-        found: list[Scores] = session.run(names, {INPUT: images})
+        found: list[Scores] = session.run(names, feeds)
     except Exception as error:  # onnxruntime's exceptions share no base class
         raise BadModelError(f"A variant of the model failed to run: {reason_of(error)}") from None
     return found

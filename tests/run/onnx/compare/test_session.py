@@ -35,8 +35,12 @@ def graph_of(model: Path, original: Path, detail: Detail = "full") -> Comparison
     return build_graph(*protos, networks[1], pair(*networks), detail=detail)
 
 
+def fed(graph: ComparisonGraph, rows: Array) -> dict[str, Array]:
+    return {next(iter(graph.inputs.values())): rows}
+
+
 def session_of(graph: ComparisonGraph, trial: Array) -> ComparisonSession:
-    return ComparisonSession(graph, model="the model", trial=[{graph.input: trial}])
+    return ComparisonSession(graph, model="the model", trial=[fed(graph, trial)])
 
 
 @pytest.mark.parametrize("detail", ["sqnr", "full"])
@@ -46,8 +50,8 @@ def test_the_quantized_half_keeps_its_bits(name: str, detail: Detail) -> None:
     graph = graph_of(models[name], models["resnet8"], detail)
     session = session_of(graph, ROWS[:8])
     assert session.is_faster
-    found = [session.run({graph.input: ROWS[at : at + 16]}) for at in range(0, 96, 16)]
-    scores = np.concatenate([values[graph.quantized_scores] for values in found])
+    found = [session.run(fed(graph, ROWS[at : at + 16])) for at in range(0, 96, 16)]
+    scores = np.concatenate([values[next(iter(graph.outputs.values()))] for values in found])
     stated = evaluate(name, IMAGES.take(96), execution="reference").scores
     np.testing.assert_array_equal(scores, stated)
 
@@ -161,7 +165,9 @@ UNITS = {
 def test_a_twentieth_more_of_any_number_is_told_from_the_plain_one(row: str) -> None:
     models = bundled_models()
     graph = graph_of(models["resnet8-uint8"], models["resnet8"])
-    plain = ComparisonSession(graph, model="the model").run({graph.input: ROWS[:8]})
+    plain = ComparisonSession(graph, model="the model").run(
+        {next(iter(graph.inputs.values())): ROWS[:8]}
+    )
     seen = 0
     for probe in graph.probes:
         names = probe.sum_names

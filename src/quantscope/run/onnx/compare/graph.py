@@ -53,19 +53,26 @@ class GraphProbe(Probe):
 
 @dataclass(frozen=True)
 class ComparisonGraph:
-    """A graph of both networks with its probes, and the names of its input and scores.
+    """A graph of both networks with its probes.
 
-    `fed` are the integer tensors, by name here and in the graph, that somebody else computes.
+    `inputs` leads from the quantized model's inputs to the graph's; `outputs` names its values of
+    the quantized model's outputs, `float_outputs` those of the float one that they stand for. `fed`
+    are the integer tensors, by name here and in the graph, that somebody else computes.
     `unseen` are paired activations without a probe, and why.
     """
 
     model: onnx.ModelProto
-    input: str
-    float_scores: str
-    quantized_scores: str
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+    float_outputs: Mapping[str, str]
     probes: tuple[GraphProbe, ...]
     unseen: Mapping[str, str]
     fed: Mapping[str, str]
+
+    @property
+    def float_scores(self) -> str:
+        """The float network's value of the first output."""
+        return next(iter(self.float_outputs.values()))
 
 
 def build_graph(
@@ -83,16 +90,21 @@ def build_graph(
 
     Only those are looked at then; None means all, computed by the file's own arithmetic.
     """
-    canvas = Canvas(float_model, quantized_model)
+    canvas = Canvas(float_model, quantized_model, dict(pairing.inputs))
     builder = Builder(canvas, network, pairing, detail, fed)
     probes, unseen = builder.probes()
-    scores = next(((f, q) for q, f in pairing.outputs), None)
-    assert scores is not None
-    names = FLOAT + scores[0], QUANTIZED + scores[1]
-    for name in names:
+    outputs = {name: QUANTIZED + name for name, _ in pairing.outputs}
+    float_outputs = {name: FLOAT + theirs for name, theirs in pairing.outputs}
+    for name in (*float_outputs.values(), *outputs.values()):
         canvas.output(name, None)
     return ComparisonGraph(
-        canvas.model, canvas.input, *names, tuple(probes), unseen, builder.fed_names
+        canvas.model,
+        canvas.inputs,
+        outputs,
+        float_outputs,
+        tuple(probes),
+        unseen,
+        builder.fed_names,
     )
 
 
@@ -126,8 +138,8 @@ class Builder:
         self.stated: dict[str, str] = {}
         self.fed_names = self._feed() if fed is not None else {}
         self.values = {name: self._dequantized(self.tensors[name]) for name in self.pairs}
-        self.floats = Half(canvas.float_nodes, canvas.float_input)
-        self.quants = Half(canvas.quantized_nodes, canvas.input)
+        self.floats = Half(canvas.float_nodes, canvas.float_inputs)
+        self.quants = Half(canvas.quantized_nodes, tuple(canvas.inputs.values()))
         self.leaves = self._leaves()
 
     def _feed(self) -> dict[str, str]:

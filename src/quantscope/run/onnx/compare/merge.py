@@ -1,6 +1,6 @@
 """Merge two networks into one ONNX graph, and add nodes to it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -87,8 +87,13 @@ def _converted(model: onnx.ModelProto, version: int, wanted: int) -> onnx.ModelP
 class Canvas:
     """The graph under construction. Each method gives the name of what it adds."""
 
-    def __init__(self, float_model: onnx.ModelProto, quantized: onnx.ModelProto) -> None:
-        """Copy both models; they share the quantized one's input, and names carry prefixes."""
+    def __init__(
+        self, float_model: onnx.ModelProto, quantized: onnx.ModelProto, inputs: Mapping[str, str]
+    ) -> None:
+        """Copy both models; they share the quantized one's inputs, and names carry prefixes.
+
+        `inputs` leads from the quantized model's names to the float one's.
+        """
         _check_same_precision(float_model, quantized)
         floats, quants = same_opset([float_model, quantized])
         self.opset = _opset(quants)
@@ -106,23 +111,26 @@ class Canvas:
         self.model.functions.extend(floats.functions)
         self.float_nodes = tuple(floats.graph.node)
         self.quantized_nodes = tuple(quants.graph.node)
-        stored = {tensor.name for tensor in graph.initializer}
-        (self.input,) = (v.name for v in quants.graph.input if v.name not in stored)
-        (self.float_input,) = (v.name for v in floats.graph.input if v.name not in stored)
-        types = [
-            next(v for v in m.graph.input if v.name not in stored).type.tensor_type.elem_type
-            for m in (floats, quants)
-        ]
+        self.inputs = {name: QUANTIZED + name for name in inputs}
+        """The graph's inputs by the quantized model's names."""
+        self.float_inputs = tuple(FLOAT + name for name in inputs.values())
+        types = {
+            value.name: value.type.tensor_type.elem_type
+            for model in (floats, quants)
+            for value in model.graph.input
+        }
         self._count = 0
         self._constants: dict[tuple[str, bytes, tuple[int, ...]], str] = {}
-        # The float half goes first: its input is another name of the one that both share.
+        # The float half goes first: its inputs are other names of those that both share.
         nodes = list(graph.node)
         del graph.node[:]
-        if types[0] == types[1]:
-            same = helper.make_node("Identity", [self.input], [self.float_input])
-        else:
-            same = helper.make_node("Cast", [self.input], [self.float_input], to=types[0])
-        graph.node.extend([same, *floats.graph.node, *nodes])
+        for mine, theirs in zip(self.inputs.values(), self.float_inputs, strict=True):
+            if types[mine] == types[theirs]:
+                same = helper.make_node("Identity", [mine], [theirs])
+            else:
+                same = helper.make_node("Cast", [mine], [theirs], to=types[theirs])
+            graph.node.append(same)
+        graph.node.extend([*floats.graph.node, *nodes])
         self._nodes = graph.node
 
     def constant(self, array: NDArray[Any]) -> str:

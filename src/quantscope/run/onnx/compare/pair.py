@@ -20,6 +20,7 @@ from quantscope.run.compare import (
     small_batch,
 )
 from quantscope.run.compare import pair as protocol
+from quantscope.run.measure import Outputs
 from quantscope.run.onnx.compare.graph import build_graph
 from quantscope.run.onnx.compare.session import FEWEST_IMAGES, TRIAL_IMAGES, ComparisonSession
 from quantscope.run.onnx.readers import RuntimeReader
@@ -85,8 +86,8 @@ class OnnxPair:
         fed, shipped = self._fed(batch.feeds)
         values = self._session.run(fed)
         return PairBatch(
-            float_scores=values[self.graph.float_scores],
-            quantized_scores=values[self.graph.quantized_scores] if shipped is None else shipped,
+            float_outputs=_named(self.graph.float_outputs, values),
+            quantized_outputs=_named(self.graph.outputs, values) if shipped is None else shipped,
             sums=tuple(probe.sums(values) for probe in self.graph.probes),
         )
 
@@ -109,14 +110,15 @@ class OnnxPair:
     def finish(self, result: Comparison) -> Comparison:
         return result
 
-    def _fed(self, feeds: Feeds) -> tuple[dict[str, Array], Array | None]:
-        """Give what the graph is fed for a batch, and the scores of kernels that ship, if any."""
-        (samples,) = feeds.values()
+    def _fed(self, feeds: Feeds) -> tuple[dict[str, Array], Outputs | None]:
+        """Give what the graph is fed for a batch, and the outputs of kernels that ship, if any."""
+        given = {self.graph.inputs[name]: array for name, array in feeds.items()}
         if self._reader is None:
-            return {self.graph.input: samples}, None
+            return given, None
         integers, shipped = self._reader.read_beside(feeds)
         fed = {self.graph.fed[name]: values for name, values in integers.items()}
-        return {self.graph.input: samples, **fed}, shipped
+        paired = {name: shipped[name] for name in self.graph.outputs}
+        return {**given, **fed}, paired
 
     def _trial(self, samples: Samples, size: int) -> Iterator[dict[str, Array]]:
         """Feed a few samples, from first to last; none where there are too few to gain by it."""
@@ -125,3 +127,7 @@ class OnnxPair:
         spread = np.linspace(0, len(samples) - 1, TRIAL_IMAGES).round().astype(np.int64)
         for batch in self.batches(samples.select(spread), size):
             yield self._fed(batch.feeds)[0]
+
+
+def _named(names: Mapping[str, str], values: Mapping[str, Array]) -> Outputs:
+    return {name: values[value] for name, value in names.items()}

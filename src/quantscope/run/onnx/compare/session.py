@@ -125,13 +125,13 @@ def _wiring(node: onnx.NodeProto) -> tuple[Any, ...]:
 def _same_numbers(
     graph: ComparisonGraph, plain: Mapping[str, Array], other: Mapping[str, Array]
 ) -> bool:
-    mine, theirs = (values[graph.quantized_scores] for values in (plain, other))
-    if not np.array_equal(mine, theirs):
+    if not all(np.array_equal(plain[name], other[name]) for name in graph.outputs.values()):
         return False
-    f, g = (values[graph.float_scores].astype(np.float64) for values in (plain, other))
     with np.errstate(invalid="ignore", over="ignore"):
-        if not (np.abs(g - f) <= _TOLERANCE * np.abs(f).max(initial=0)).all():
-            return False
+        for name in graph.float_outputs.values():
+            f, g = (values[name].astype(np.float64) for values in (plain, other))
+            if not (np.abs(g - f) <= _TOLERANCE * np.abs(f).max(initial=0)).all():
+                return False
         return all(_same_sums(probe, plain, other) for probe in graph.probes)
 
 

@@ -21,11 +21,7 @@ class Half:
     """One of the two networks of a `Canvas`, as the walk to a layer's inputs sees it."""
 
     nodes: tuple[onnx.NodeProto, ...] = field(repr=False)
-    input: str
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (self.input,)
+    inputs: tuple[str, ...]
 
     @cached_property
     def _places(self) -> dict[str, int]:

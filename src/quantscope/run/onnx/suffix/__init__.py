@@ -2,8 +2,8 @@
 
 `graph.py` says what an execution really runs and what each value is a function of, `runner.py`
 where an edited model can start from, `kept.py` keeps the activations to start from, `part.py` runs
-parts of graphs over all samples, and `pieces.py` says whether a batch may be run in pieces with the
-same bits.
+parts of graphs over all samples, `rows.py` puts their outputs together, and `pieces.py` says
+whether a batch may be run in pieces with the same bits.
 """
 
 from quantscope.run.onnx.suffix.graph import (
@@ -17,15 +17,15 @@ from quantscope.run.onnx.suffix.graph import (
     read_by,
     value_graph,
 )
-from quantscope.run.onnx.suffix.kept import FLOAT_BYTES_AN_IMAGE
+from quantscope.run.onnx.suffix.kept import SizeLimits
 from quantscope.run.onnx.suffix.part import PartBatch, PartRunner
 from quantscope.run.onnx.suffix.runner import SuffixRunner
 
 __all__ = [
-    "FLOAT_BYTES_AN_IMAGE",
     "Digest",
     "PartBatch",
     "PartRunner",
+    "SizeLimits",
     "SuffixRunner",
     "ValueGraph",
     "chain_of",
