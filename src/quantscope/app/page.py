@@ -17,6 +17,7 @@ import traitlets
 from quantscope.app.edits import EditedFile, Edits, keep_edits
 from quantscope.app.memo import give_back_soon
 from quantscope.app.metrics import metrics
+from quantscope.app.mistake import mistake
 from quantscope.app.opened import openable_models
 from quantscope.app.painter import Painter, Wanted
 from quantscope.app.panes.layers import places
@@ -40,7 +41,7 @@ from quantscope.app.widgets import (
     drawing_of,
 )
 from quantscope.app.words import WORDS
-from quantscope.app.worker import Work, Worker, mistake
+from quantscope.app.worker import Work, Worker
 from quantscope.errors import QuantscopeError
 from quantscope.progress import Progress
 

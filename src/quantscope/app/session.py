@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from quantscope.app.accuracies import Accuracies, Of
 from quantscope.app.memo import Memo, Shared
+from quantscope.app.mistake import mistake
 from quantscope.app.opened import Opened
 from quantscope.app.usual import usual_samples
 from quantscope.data import Samples, load_full, stratified
@@ -277,6 +278,9 @@ class Session:
             raise
         except QuantscopeError as error:
             self.failures[name] = str(error)
+        # Whatever goes wrong in one part, the others are still found.
+        except Exception as error:
+            self.failures[name] = mistake(error)
         yield
 
     def _best(self, name: str) -> Any:

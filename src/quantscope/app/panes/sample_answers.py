@@ -64,19 +64,26 @@ def _score(found: Accuracies) -> Score | None:
 
 def item_of(found: Accuracies, row: int) -> dict[str, Any]:
     """Give what `Thumbnails.items` has of one sample."""
-    item = {"index": int(found.images.indices[row]), **thumbnail_of(found.images, row)}
+    index = int(found.images.indices[row])
+    item = {"index": index, **thumbnail_of(found.images, row)}
     classes = found.shown.classes if found.shown else None
     if classes is None:
         score = _score(found)
         said = "" if score is None else value_text(score, row)
-        return {**item, "label": "", "float": "", "quantized": said}
+        none = {"label": "", "float": "", "wrong": False}
+        return {**item, **none, "quantized": said, "title": f"Sample {index}: {said}"}
     names = [*classes.names, "NaN"]  # the prediction is -1 where a score is NaN
     floats = found.float_.classes if found.float_ and found.float_.classes else classes
+    label = "" if classes.targets is None else names[classes.targets[row]]
+    one, two = names[floats.predictions[row]], names[classes.predictions[row]]
+    what = f"Image {index}, a {label}" if label else f"Sample {index}"
     return {
         **item,
-        "label": "" if classes.targets is None else names[classes.targets[row]],
-        "float": names[floats.predictions[row]],
-        "quantized": names[classes.predictions[row]],
+        "label": label,
+        "float": one,
+        "quantized": two,
+        "wrong": two != (label or one),
+        "title": f"{what}: float says {one}, quantized {two}",
     }
 
 

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from quantscope.app.accuracies import Accuracies
 from quantscope.app.edits import EditedFile
+from quantscope.app.mistake import mistake
 from quantscope.app.panes.parts import MAKE_ROWS, OPEN_DATA, line, missing, said_of
 from quantscope.app.panes.sample_answers import answer_html, filters, item_of
 from quantscope.app.panes.sample_maps import why_no_maps
 from quantscope.app.session import Session
 from quantscope.app.widgets import Live, Thumbnails
-from quantscope.app.worker import mistake
 from quantscope.errors import QuantscopeError
 from quantscope.run import Evaluation, evaluate
 

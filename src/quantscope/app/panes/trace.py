@@ -8,12 +8,12 @@ import marimo as mo
 import numpy as np
 
 from quantscope.app.edits import EditedFile
+from quantscope.app.mistake import mistake
 from quantscope.app.panes.parts import line, safe, said_of, table
 from quantscope.app.place import Selection
 from quantscope.app.session import Session
 from quantscope.app.widgets import Choice, FeatureMap, Live
 from quantscope.app.words import word
-from quantscope.app.worker import mistake
 from quantscope.data import Samples
 from quantscope.errors import QuantscopeError
 from quantscope.model import Model
