@@ -217,7 +217,7 @@ class Intake:
             row = arrays[port.name].shape[1:]
             dims = [d for at, d in enumerate(port.shape or ()) if at != self._axis(place)]
             for dim, size in zip(dims, row, strict=False) if len(dims) == len(row) else ():
-                if not isinstance(dim, str) or not dim:
+                if not isinstance(dim, str) or not dim.strip("?"):
                     continue
                 known, first = sizes.setdefault(dim, (size, port.name))
                 if known != size:

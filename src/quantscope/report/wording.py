@@ -139,11 +139,15 @@ def attribute_text(value: AttributeValue) -> str:
 def type_text(layer: Layer, *, in_quantized: bool = False) -> str:
     """Name a layer's type; `Conv + ReLU` where the output's quantizer stands for a ReLU.
 
+    `MatMul (dynamic)` quantizes what it reads by parameters that it finds at run time.
+
     `in_quantized`: the network is quantized, so a layer that is not says so.
     """
     text = printable(layer.op_type)
     if any(output.quant and output.quant.folded_relu for output in layer.outputs):
         text += " + ReLU"
+    if any(operand.run_time_dtype for operand in layer.inputs):
+        text += " (dynamic)"
     if in_quantized and not layer.is_quantized:
         text += " (float)"
     return text
