@@ -6,8 +6,9 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
-from tiny_onnx import constant, model, saved, value
+from tiny_onnx import constant, conv_relu, model, saved, value
 
+from quantscope.data import Intake
 from quantscope.errors import BadModelError
 from quantscope.model import load_onnx, open_model
 from quantscope.quantize import PtqConfig, quantize_onnx
@@ -140,3 +141,10 @@ def test_quantize_refuses_them_before_it_optimizes(tmp_path: Path) -> None:
     path = saved(looped(2**62), tmp_path)
     with pytest.raises(BadModelError, match="a loop in it repeats"):
         quantize_onnx(path, tmp_path / "q.onnx", PtqConfig())
+
+
+def test_a_batch_that_nobody_runs_is_refused(tmp_path: Path) -> None:
+    proto = conv_relu()
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 2**20
+    with pytest.raises(BadModelError, match="takes 1,048,576 rows at once"):
+        Intake.of(open_model(saved(proto, tmp_path)))
