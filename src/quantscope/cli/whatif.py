@@ -13,8 +13,11 @@ from quantscope.cli.options import (
     Images,
     Int8Kernels,
     Json,
+    LowerIsBetter,
+    MeasureOption,
     QuantizedModel,
     load_images,
+    load_measure,
     stated_or_shipped,
 )
 from quantscope.cli.outputs import Writes, careful
@@ -58,6 +61,8 @@ def command(
     execution: Annotated[
         Literal["reference", "runtime"], stated_or_shipped(", of ONNX models.")
     ] = "reference",
+    measure: MeasureOption = None,
+    lower_is_better: LowerIsBetter = False,
     int8_kernels: Int8Kernels = None,
     batch: Batch = None,
     sqnr: Annotated[
@@ -101,6 +106,7 @@ def command(
         model,
         chosen,
         float_model=float_model,
+        measure=load_measure(measure, lower_is_better=lower_is_better),
         execution=execution,
         int8_kernels=int8_kernels,
         # The quick set is all of them: a command gives one answer, over every image that was asked

@@ -66,7 +66,10 @@ class ValueType:
 
 @dataclass(frozen=True)
 class Reading:
-    """One input of a layer: its name in the file and, behind quantizers, where it comes from."""
+    """One input of a layer: its name in the file and, behind quantizers, where it comes from.
+
+    `run_time_dtype` is the type that it is quantized to by parameters found when the model runs.
+    """
 
     name: str
     role: OperandRole
@@ -75,6 +78,7 @@ class Reading:
     dtype: str
     shape: Shape | None
     sized: Shape | None
+    run_time_dtype: str | None = None
 
 
 @dataclass(frozen=True)
@@ -151,6 +155,7 @@ def assemble(parts: Parts) -> Assembled:
             shape=reading.shape,
             source=source_of(reading.origin),
             quant=tensors[reading.draft] if reading.draft else None,
+            run_time_dtype=reading.run_time_dtype,
         )
 
     def write(name: str) -> Operand:

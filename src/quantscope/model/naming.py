@@ -97,9 +97,9 @@ def _strings(text: str) -> list[str]:
 def _plain(node: NodeTitle) -> str:
     """Give the node's name without what exporters and quantizers add; it may be empty."""
     name = node.name
-    if node.format in ("qoperator", "mixed"):
+    if node.format in ("qoperator", "mixed", "dynamic", "blocks"):
         name = _QOPERATOR_SUFFIX.sub("", name)
-    if node.format in ("qdq", "mixed"):
+    if node.format in ("qdq", "mixed", "dynamic", "blocks"):
         name = _QDQ_SUFFIX.sub("", name)
     if name.startswith("node_"):  # torch.onnx's own nodes without a module
         return name.removeprefix("node_")

@@ -15,7 +15,9 @@ from quantscope.files import as_argument
 
 Role = Literal["activation", "weight", "bias"]
 OperandRole = Literal["activation", "weight", "bias", "setting"]
-NetworkFormat = Literal["float", "qdq", "qoperator", "mixed", "pt2e", "torchscript"]
+NetworkFormat = Literal[
+    "float", "qdq", "qoperator", "mixed", "dynamic", "blocks", "pt2e", "torchscript"
+]
 AttributeValue = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
 
 Array = NDArray[Any]
@@ -116,7 +118,8 @@ class Operand:
 
     `dtype` is the type in which it is kept, the quantized one if there is one. `source` is the
     layer that makes it, None for a model input or a constant. A `setting` is a shape, an axis and
-    the like.
+    the like. `run_time_dtype` is the type that the layer quantizes it to on the way in, with a
+    scale and a zero-point that are found when the model runs (dynamic quantization); else None.
     """
 
     name: str
@@ -125,6 +128,7 @@ class Operand:
     shape: Shape | None
     source: str | None
     quant: QuantTensor | None
+    run_time_dtype: str | None = None
 
 
 @dataclass(frozen=True)
@@ -167,7 +171,9 @@ class Layer:
 
     @property
     def is_quantized(self) -> bool:
-        return any(operand.quant for operand in (*self.inputs, *self.outputs))
+        return any(
+            operand.quant or operand.run_time_dtype for operand in (*self.inputs, *self.outputs)
+        )
 
 
 @dataclass(frozen=True)
@@ -202,7 +208,18 @@ class Network:
 
     @property
     def is_quantized(self) -> bool:
-        return bool(self.tensors)
+        return bool(self.tensors) or bool(self.run_time_activations)
+
+    @property
+    def run_time_activations(self) -> tuple[Operand, ...]:
+        """List the activations whose parameters are found when the model runs, each once."""
+        found = {
+            (operand.name, operand.run_time_dtype): operand
+            for layer in self.layers
+            for operand in layer.inputs
+            if operand.run_time_dtype is not None
+        }
+        return tuple(found.values())
 
     @property
     def macs(self) -> int | None:

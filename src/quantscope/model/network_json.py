@@ -111,6 +111,7 @@ def _operand(operand: Operand) -> dict[str, Any]:
         "shape": None if operand.shape is None else list(operand.shape),
         "source": operand.source,
         "tensor": operand.quant.name if operand.quant else None,
+        "run_time_dtype": operand.run_time_dtype,
     }
 
 

@@ -15,6 +15,8 @@ FORMATS = {
     "qdq": "ONNX QDQ",
     "qoperator": "ONNX QOperator",
     "mixed": "ONNX, QDQ and QOperator mixed",
+    "dynamic": "ONNX, dynamically quantized",
+    "blocks": "ONNX, weights quantized in blocks",
     "pt2e": "PyTorch PT2E program",
     "torchscript": "TorchScript archive",
 }
@@ -65,9 +67,19 @@ def quantized_text(network: Network) -> str:
         for (kind, text), size in kinds.items():
             if kind == role:
                 parts.append(f"{size:,} {role if size == 1 else plural} {text}")
+        if role == "activation":
+            parts += _dynamic_parts(network)
     floats = sum(not layer.is_quantized for layer in network.layers)
     left = f"; {floats:,} of {len(network.layers):,} layers are float" if floats else ""
     return ", ".join(parts) + left
+
+
+def _dynamic_parts(network: Network) -> Iterator[str]:
+    """Count the activations of dynamic quantization, by type."""
+    found = Counter(operand.run_time_dtype for operand in network.run_time_activations)
+    for dtype, size in found.items():
+        what = "activation" if size == 1 else "activations"
+        yield f"{size:,} {what} {dtype}, dynamic (parameters found at run time)"
 
 
 def layer_table(network: Network) -> Table:

@@ -61,12 +61,25 @@ def gather_outputs(
     return found
 
 
+def free_disk() -> int:
+    """Give the bytes that temporary files can still take."""
+    return shutil.disk_usage(tempfile.gettempdir()).free
+
+
 def row_chunks(outputs: Outputs) -> Iterator[slice]:
     """Give ranges of rows whose values, as float64, take about `CHUNK_BYTES`."""
     rows = len(next(iter(outputs.values())))
     row_bytes = 8 * sum(array[:1].size for array in outputs.values())
     step = max(1, CHUNK_BYTES // max(row_bytes, 1))
     return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
+
+
+def same_outputs(one: Outputs, other: Outputs) -> bool:
+    """Say whether two models gave the same values, NaNs among them, for every sample."""
+    return one.keys() == other.keys() and all(
+        array is other[name] or np.array_equal(array, other[name], equal_nan=True)
+        for name, array in one.items()
+    )
 
 
 def _gather(runnable: Runnable, samples: Samples, size: int, progress: Progress) -> Answers:
@@ -138,7 +151,7 @@ def _allocate(kept: Sequence[_Kept], parts: Mapping[str, Array | None], model: s
     wanted = [(each, part) for each in kept if (part := parts[each.name]) is not None]
     total = sum(each.rows * part[0].nbytes for each, part in wanted)
     in_file = total > MOST_BYTES_IN_MEMORY
-    if in_file and total > (free := shutil.disk_usage(tempfile.gettempdir()).free):
+    if in_file and total > (free := free_disk()):
         raise BadDataError(
             f"The outputs of {model} for {wanted[0][0].rows:,} samples take {total / 1e9:.1f} GB, "
             f"and {free / 1e9:.1f} GB are free in {tempfile.gettempdir()}; take fewer with --images"

@@ -19,6 +19,7 @@ from quantscope.edit.outcome import Outcome, TensorOutcome
 from quantscope.edit.subject import Clips
 from quantscope.edit.wiring import Wiring
 from quantscope.model import QuantTensor
+from quantscope.model.onnx import MOVES_INTEGERS
 
 Array = NDArray[Any]
 
@@ -50,7 +51,11 @@ def _set_tensor(rewrite: Rewrite, wiring: Wiring, outcome: TensorOutcome) -> Non
     if not np.array_equal(params.zero_point, tensor.params.zero_point):
         _set_zero_point(rewrite, tensor, params, nodes)
     if outcome.integers is not None and not quantizers:
-        rewrite.want(tensor.integer_names[0], nodes, outcome.integers)
+        name = tensor.integer_names[0]
+        # The rows of a table are looked up, then dequantized.
+        readers = wiring.graph.readers.get(name, ())
+        moves = [i for i in readers if wiring.graph.node(i).op_type in MOVES_INTEGERS]
+        rewrite.want(name, (*nodes, *moves), outcome.integers)
     elif outcome.integers is not None and outcome.set_by_hand:
         # The file rounds a float constant while it runs; only stored integers can be set.
         for index in quantizers:

@@ -30,8 +30,7 @@ from quantscope.model.onnx.graph import OnnxGraph, input_names, open_graph, outp
 from quantscope.model.onnx.layer_parts import attributes_of, subgraph_names
 from quantscope.model.onnx.lift import lift_to_qdq
 from quantscope.model.onnx.model import OnnxModel
-from quantscope.model.onnx.operators import DEFAULT_DOMAINS, QDQ_OPS, QOPERATOR_OPS
-from quantscope.model.onnx.qdq import MOVES_INTEGERS
+from quantscope.model.onnx.operators import DEFAULT_DOMAINS, MOVES_INTEGERS, QDQ_OPS, QOPERATOR_OPS
 from quantscope.model.onnx.qoperator import layout_of
 from quantscope.model.onnx.reader import read_onnx
 from quantscope.model.onnx.tensors import subgraphs

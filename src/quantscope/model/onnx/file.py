@@ -17,7 +17,7 @@ from quantscope.files import check_file
 from quantscope.model.network import Port
 from quantscope.model.onnx.checks import check_model, sort_nodes
 from quantscope.model.onnx.limits import check_affordable, check_functions
-from quantscope.model.onnx.operators import QDQ_OPS, QOPERATOR_OPS
+from quantscope.model.onnx.operators import BLOCK_OPS, QDQ_OPS, QOPERATOR_OPS, RUN_TIME_OPS
 from quantscope.model.onnx.tensors import (
     THIS_FILE,
     element_type,
@@ -27,7 +27,7 @@ from quantscope.model.onnx.tensors import (
 )
 from quantscope.model.onnx.wire import WireError, has_bad_text, without_weights
 
-Format = Literal["float", "qdq", "qoperator", "mixed"]
+Format = Literal["float", "qdq", "qoperator", "mixed", "dynamic", "blocks"]
 
 _MOST_BYTES = 2**31 - 1
 """The size of the largest message that protobuf has."""
@@ -208,7 +208,12 @@ def port_of(value: onnx.ValueInfoProto) -> Port:
 
 
 def _format(graph: onnx.GraphProto) -> Format:
-    has_qoperator = any(node.op_type in QOPERATOR_OPS for node in graph.node)
+    kinds = {node.op_type for node in graph.node}
+    if not kinds.isdisjoint(RUN_TIME_OPS):
+        return "dynamic"
+    has_qoperator = not kinds.isdisjoint(QOPERATOR_OPS)
+    if has_qoperator and kinds & (QOPERATOR_OPS | QDQ_OPS) <= BLOCK_OPS:
+        return "blocks"
     has_qdq = any(node.op_type in QDQ_OPS for node in graph.node)
     if not has_qoperator:
         return "qdq" if has_qdq else "float"

@@ -17,6 +17,7 @@ from quantscope.model.onnx.layer_parts import (
     read_value,
     readings,
     subgraph_names,
+    written_names,
 )
 from quantscope.model.onnx.qdq import find_quantized_values
 from quantscope.model.onnx.quant_params import QuantizedValues
@@ -66,11 +67,8 @@ def _parts(graph: OnnxGraph, values: QuantizedValues) -> Parts:
 
 def _steps(graph: OnnxGraph, values: QuantizedValues) -> Iterator[Step]:
     """Make a step of every node but quantizers and what computes from constants alone."""
-    nodes = [
-        node
-        for node in graph.nodes
-        if node not in values.absorbed and not _is_constant(graph, node)
-    ]
+    parts = values.absorbed | values.merged
+    nodes = [node for node in graph.nodes if node not in parts and not _is_constant(graph, node)]
     names = layer_names([node_title(graph.file, node) for node in nodes])
     for node, name in zip(nodes, names, strict=True):
         yield Step(
@@ -80,7 +78,7 @@ def _steps(graph: OnnxGraph, values: QuantizedValues) -> Iterator[Step]:
             file_op_type=node.op_type,
             domain=node.domain,
             reads=readings(graph, values, node),
-            outputs=output_names(node),
+            outputs=written_names(values, node),
             attributes=attributes_of(node),
             subgraphs=subgraph_names(node),
         )

@@ -152,8 +152,10 @@ def _input_name(network: Network, operand: Operand) -> str:
 def _link(network: Network, source: str, target: str, operand: Operand) -> Link:
     if operand.quant is None:
         label = operand.dtype if network.is_quantized else ""
+        if operand.run_time_dtype:
+            label = f"{operand.run_time_dtype}  s, z at run time"
         lines = [operand.name, f"{operand.dtype} {shape_text(operand.shape)}"]
-        return Link(source, target, label, _hover(lines), is_float=True)
+        return Link(source, target, label, _hover(lines), is_float=not operand.run_time_dtype)
     params = operand.quant.params
     label = f"{params.dtype}  s {spread_text(params.scale)}  z {spread_text(params.zero_point)}"
     return Link(source, target, label, _hover([*_tensor_lines(operand.quant)]))
