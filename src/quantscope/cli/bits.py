@@ -16,20 +16,22 @@ from quantscope.cli.options import (
     ImagesOfThousand,
     Json,
     MeasureOption,
-    load_images,
     load_measure,
     stated_or_shipped,
 )
 from quantscope.cli.outputs import Writes, careful
+from quantscope.cli.rows import load_samples, takes_rows
 from quantscope.errors import BadConfigError
 
 if TYPE_CHECKING:
+    from quantscope.data import RowWishes
     from quantscope.model import Model
     from quantscope.progress import Progress
     from quantscope.study.bits import BitMap
 
 
 @careful
+@takes_rows
 def command(
     model: AnyModel,
     float_model: FloatModel = None,
@@ -44,7 +46,8 @@ def command(
     calibration_images: Annotated[int, typer.Option(help="How many rows calibrate.")] = 256,
     calibration_data: CalibrationData = None,
     images: ImagesOfThousand = None,
-    data: DataOfThousand = "sample",
+    data: DataOfThousand = None,
+    rows: "RowWishes | None" = None,
     measure: MeasureOption = None,
     execution: Annotated[Literal["reference", "runtime"], stated_or_shipped(".")] = "reference",
     out: Annotated[
@@ -69,9 +72,9 @@ def command(
     from quantscope.report import bits_view
     from quantscope.study.bits import bit_map
 
-    widths = {"weights": read_widths(weights), "activations": read_widths(activations)}
+    weight_bits, activation_bits = read_widths(weights), read_widths(activations)
     opened = open_model(model)
-    chosen = load_images(data, images, unless_given=THOUSAND)
+    chosen = load_samples(opened, data, rows, images=images, unless_given=THOUSAND)
     with tempfile.TemporaryDirectory(prefix="quantscope-") as folder, progress_bar() as progress:
         base: Model | Path = opened
         if opened.is_float:
@@ -81,7 +84,8 @@ def command(
             base,
             chosen,
             float_model=opened if opened.is_float else float_model,
-            **widths,
+            weights=weight_bits,
+            activations=activation_bits,
             execution=execution,
             measure=load_measure(measure),
             out=out,
@@ -105,7 +109,7 @@ class _Calibration:
         self.per_channel, self.method, self.images, self.data = per_channel, method, images, data
 
     def quantize(self, opened: "Model", folder: Path, progress: "Progress") -> Path:
-        from quantscope.data import load_npz
+        from quantscope.data import load
         from quantscope.quantize import PtqConfig, quantize_onnx
 
         path = opened.as_onnx("the map of bits").path
@@ -115,7 +119,7 @@ class _Calibration:
             calibration_images=self.images,
             per_channel=self.per_channel,
         )
-        samples = None if self.data is None else load_npz(self.data, need_labels=False)
+        samples = None if self.data is None else load(self.data, model=opened)
         output = folder / f"{path.stem}-8-bits.onnx"
         return quantize_onnx(path, output, config, calibration=samples, progress=progress).path
 

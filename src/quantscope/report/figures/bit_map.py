@@ -75,7 +75,7 @@ def bit_heatmap(result: BitMap, *, theme: ThemeName = "light") -> Figure:
         f"{result.measure}{f' ({unit})' if unit else ''}", fontsize=SMALL, color=theme_of(axes).ink
     )
     bar.ax.tick_params(labelsize=SMALL, colors=theme_of(axes).ink, length=2)
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)
     note(
         figure,
         f"{plain(result.model, 50)}, {result.execution} execution, "

@@ -14,6 +14,6 @@ differs between two cells is the number of bits and nothing else.
 from quantscope.study.bits.bit_map import BITS, bit_map
 from quantscope.study.bits.cells import edits_for
 from quantscope.study.bits.quantized import quantize_with_bits
-from quantscope.study.bits.results import BitCell, BitMap
+from quantscope.study.bits.results import BitCell, BitMap, Width
 
-__all__ = ["BITS", "BitCell", "BitMap", "bit_map", "edits_for", "quantize_with_bits"]
+__all__ = ["BITS", "BitCell", "BitMap", "Width", "bit_map", "edits_for", "quantize_with_bits"]

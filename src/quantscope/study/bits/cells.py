@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from quantscope.data import Samples
-from quantscope.edit import Edit, Editor, OffRole, SetBits
-from quantscope.edit.edits import EditedRole
+from quantscope.edit import Edit, EditedRole, Editor, OffRole, SetBits
 from quantscope.model import Execution
 from quantscope.run import Evaluation, MeasureSource, PairedDelta
 from quantscope.run.whatif import WhatIf
