@@ -45,11 +45,19 @@ from quantscope.run.integers import (
     trace_value,
 )
 from quantscope.run.kernels import MOVING_OPS, KernelMap, LayerKernel
-from quantscope.run.measure import MEASURES, Measure, Score, find_measure, pick_measure
+from quantscope.run.measure import (
+    MEASURES,
+    Measure,
+    Score,
+    find_measure,
+    pick_measure,
+    score_of_classes,
+)
 from quantscope.run.onnx.suffix import SuffixRunner
 from quantscope.run.outputs import Answers, Outputs, gather_outputs
 from quantscope.run.paired import ClassChange, PairedDelta, paired
 from quantscope.run.runnable import Runnable, Scores, open_runnable
+from quantscope.run.score_delta import ScoreDelta
 from quantscope.run.whatif import DownstreamSqnr, Effect, WhatIf
 
 __all__ = [
@@ -82,6 +90,7 @@ __all__ = [
     "Runnable",
     "SaturationPrediction",
     "Score",
+    "ScoreDelta",
     "Scores",
     "SideBySide",
     "SuffixRunner",
@@ -112,6 +121,7 @@ __all__ = [
     "pick_measure",
     "predict_saturation",
     "run_side_by_side",
+    "score_of_classes",
     "trace_value",
     "weight_histogram",
 ]

@@ -93,6 +93,7 @@ def evaluate_float(
     runnable: Runnable,
     data: Samples,
     *,
+    measure: MeasureSource | None = None,
     float_model: ModelSource | None = None,
     threads: int = 0,
     batch: int | None = None,
@@ -101,7 +102,8 @@ def evaluate_float(
 ) -> Evaluation:
     """Run the float model that `runnable` is measured against: the given, the known, or a stand-in.
 
-    It runs in the same execution where it has that. It has a score of its own only against labels.
+    It runs in the same execution where it has that. By a measure that compares with the float model
+    it has no score of its own.
     """
     if runnable.model.is_float and float_model is None:
         raise BadConfigError(
@@ -121,7 +123,8 @@ def evaluate_float(
         batch=batch,
         progress=lambda _, done, total: progress("Evaluating the float model", done, total),
     )
-    return evaluate_outputs(answers, data, floats)
+    own = "it is the float model itself"
+    return evaluate_outputs(answers, data, floats, measure=measure, no_score=own)
 
 
 def evaluate_outputs(
