@@ -55,7 +55,14 @@ from quantscope.run.measure import (
     score_of_classes,
 )
 from quantscope.run.onnx.suffix import SuffixRunner
-from quantscope.run.outputs import Answers, Outputs, gather_outputs
+from quantscope.run.outputs import (
+    Answers,
+    Outputs,
+    check_rows,
+    gather_outputs,
+    join_batches,
+    may_go_one_by_one,
+)
 from quantscope.run.paired import ClassChange, PairedDelta, paired
 from quantscope.run.runnable import Runnable, Scores, open_runnable
 from quantscope.run.score_delta import ScoreDelta
@@ -101,6 +108,7 @@ __all__ = [
     "WhatIf",
     "accumulators",
     "capture",
+    "check_rows",
     "classify",
     "compare",
     "compare_with",
@@ -115,9 +123,11 @@ __all__ = [
     "gather_outputs",
     "histograms",
     "integer_network",
+    "join_batches",
     "judge_scores",
     "kernel_gap",
     "kernel_map",
+    "may_go_one_by_one",
     "open_runnable",
     "paired",
     "pick_measure",
