@@ -21,6 +21,7 @@ from quantscope.model import (
 from quantscope.model.onnx import OnnxModel
 from quantscope.progress import Progress, silent
 from quantscope.run import (
+    Outputs,
     Runnable,
     Scores,
     cores,
@@ -89,7 +90,9 @@ def sensitivity(
     for each in modes:
         variants = _Variants(editor, targets.found, each, original, execution, int8_kernels)
         sweep = Sweep(images, size, threads, _WHAT[each], progress)
-        swept[each] = _Swept(variants, sweep.scores(variants))
+        found = sweep.outputs(variants)
+        scores = {name: _first_of(outputs) for name, outputs in found.items()}
+        swept[each] = _Swept(variants, scores)
         _check_finite(swept[each].scores[_FLOAT], original.name)
     first = swept[modes[0]]
     judge = Judge(images, execution, first.scores[_FLOAT])
@@ -121,6 +124,11 @@ def sensitivity(
         ),
         provenance=floats.provenance,
     )
+
+
+def _first_of(outputs: Outputs) -> Scores:
+    scores: Scores = next(iter(outputs.values()))
+    return scores.reshape(len(scores), -1) if scores.ndim > 2 else scores
 
 
 def _open_editor(model: OnnxModel, float_model: ModelSource | None) -> Editor:
