@@ -4,12 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests import small_networks
 
 from quantscope.run import capture, evaluate
 from quantscope.run.compare import compare
 from quantscope.run.histograms import histograms
 from quantscope.run.whatif import WhatIf
-from tests import small_networks
 
 FORM = "qdq-int8-per-channel"
 
