@@ -25,6 +25,7 @@ from quantscope.run.comparison_details import ComparisonDetails, gather_details
 from quantscope.run.cpu import cpu_name
 from quantscope.run.deviations import OutputDeviation
 from quantscope.run.evaluate import (
+    MeasureSource,
     classify,
     evaluate,
     evaluate_float,
@@ -91,6 +92,7 @@ __all__ = [
     "LayerAccumulator",
     "LayerKernel",
     "Measure",
+    "MeasureSource",
     "OutputDeviation",
     "Outputs",
     "PairedDelta",
