@@ -25,6 +25,7 @@ from quantscope.run.comparison_details import ComparisonDetails, gather_details
 from quantscope.run.cpu import cpu_name
 from quantscope.run.deviations import OutputDeviation
 from quantscope.run.evaluate import (
+    MeasureSource,
     classify,
     evaluate,
     evaluate_float,
@@ -54,7 +55,14 @@ from quantscope.run.measure import (
     score_of_classes,
 )
 from quantscope.run.onnx.suffix import SuffixRunner
-from quantscope.run.outputs import Answers, Outputs, gather_outputs
+from quantscope.run.outputs import (
+    Answers,
+    Outputs,
+    check_rows,
+    gather_outputs,
+    join_batches,
+    may_go_one_by_one,
+)
 from quantscope.run.paired import ClassChange, PairedDelta, paired
 from quantscope.run.runnable import Runnable, Scores, open_runnable
 from quantscope.run.score_delta import ScoreDelta
@@ -84,6 +92,7 @@ __all__ = [
     "LayerAccumulator",
     "LayerKernel",
     "Measure",
+    "MeasureSource",
     "OutputDeviation",
     "Outputs",
     "PairedDelta",
@@ -99,6 +108,7 @@ __all__ = [
     "WhatIf",
     "accumulators",
     "capture",
+    "check_rows",
     "classify",
     "compare",
     "compare_with",
@@ -113,9 +123,11 @@ __all__ = [
     "gather_outputs",
     "histograms",
     "integer_network",
+    "join_batches",
     "judge_scores",
     "kernel_gap",
     "kernel_map",
+    "may_go_one_by_one",
     "open_runnable",
     "paired",
     "pick_measure",
