@@ -63,8 +63,9 @@ def command(
 ) -> None:
     """Measure a network with every pair of widths for its weights and its activations.
 
-    A float model is calibrated once, at 8 bits; a quantized one is taken as it is. Other widths
-    keep the ranges. Float weights and float activations are the last row and column.
+    A float model is calibrated once, at 8 bits; the other widths keep its ranges.
+
+    Float weights and float activations are the last row and column.
 
     Example: quantscope bits resnet8 --weights 2-8 --activations 4,6,8 --out bits/
     """
