@@ -250,8 +250,9 @@ class SqnrReader:
             probabilities=self._runnable.gives_probabilities,
         )
         ends = np.cumsum([len(part) for part in float_scores])[:-1]
-        for floats, own in zip(float_scores, np.split(evaluation.scores, ends), strict=True):
-            scores.add(floats, own, len(own), len(own))
+        first, outputs = next(iter(evaluation.outputs.items()))
+        for floats, own in zip(float_scores, np.split(outputs, ends), strict=True):
+            scores.add({first: floats}, {first: own}, len(own), len(own))
         order = [tensor.name for tensor in self._editor.network.tensors]
         return Comparison(
             model=evaluation.model,
@@ -270,6 +271,9 @@ class SqnrReader:
                 (measured.not_finite[n] for n in order if n in measured.not_finite), None
             ),
             provenance=evaluation.provenance,
+            no_output=scores.no_classes,
+            outputs=scores.outputs(),
+            sample_word=evaluation.sample_word,
         )
 
 
