@@ -17,17 +17,19 @@ from quantscope.cli.options import (
     LowerIsBetter,
     MeasureOption,
     QuantizedOnnx,
-    load_images,
     load_measure,
     stated_or_shipped,
 )
 from quantscope.cli.outputs import Writes, careful
+from quantscope.cli.rows import load_samples, takes_rows
 
 if TYPE_CHECKING:
+    from quantscope.data import RowWishes
     from quantscope.study.sensitivity import Sensitivity
 
 
 @careful
+@takes_rows
 def command(
     model: QuantizedOnnx,
     float_model: FloatModel = None,
@@ -39,7 +41,8 @@ def command(
         ),
     ] = "disable",
     images: ImagesOfThousand = None,
-    data: DataOfThousand = "sample",
+    data: DataOfThousand = None,
+    rows: "RowWishes | None" = None,
     execution: Annotated[
         Literal["reference", "runtime"], stated_or_shipped(" (with --mode disable).")
     ] = "reference",
@@ -61,14 +64,16 @@ def command(
 
     Example: quantscope sensitivity resnet8-int8 --images 200
     """
+    from quantscope.model import open_model
     from quantscope.report import sensitivity_lines
     from quantscope.study.sensitivity import sensitivity
 
     counted = load_measure(measure, lower_is_better=lower_is_better)
-    chosen = load_images(data, images, unless_given=THOUSAND)
+    opened = open_model(model)
+    chosen = load_samples(opened, data, rows, images=images, unless_given=THOUSAND)
     with progress_bar() as progress:
         result = sensitivity(
-            model,
+            opened,
             chosen,
             float_model=float_model,
             measure=counted,

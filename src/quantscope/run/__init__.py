@@ -61,6 +61,7 @@ from quantscope.run.outputs import (
     Outputs,
     finite_rows,
     gather_outputs,
+    join_batches,
     same_outputs,
     sample_word,
 )
@@ -124,6 +125,7 @@ __all__ = [
     "gather_outputs",
     "histograms",
     "integer_network",
+    "join_batches",
     "judge_scores",
     "kernel_gap",
     "kernel_map",

@@ -121,7 +121,7 @@ class DeviationKeeper:
         signal, noise = float(energy[finite].sum()), float(error[finite].sum())
         norms = np.sqrt(signal * float(own[finite].sum()))
         by_row = ratio_db(energy, error)
-        order = [row for row in np.argsort(by_row, kind="stable")[:WORST] if error[row] > 0]
+        order = [row for row in np.argsort(by_row, kind="stable") if finite[row] and error[row] > 0]
         return OutputDeviation(
             name=self.name,
             shape=self._shape,
@@ -136,7 +136,7 @@ class DeviationKeeper:
                     sqnr_db=float(by_row[row]) if np.isfinite(by_row[row]) else None,
                     largest_difference=float(largest[row]),
                 )
-                for row in order
+                for row in order[:WORST]
             ),
         )
 

@@ -12,7 +12,7 @@ from quantscope.run.batches import BYTES_AT_ONCE
 from quantscope.run.classes import check_labels, labels_of, tells_classes
 from quantscope.run.compare.results import OutputAgreement
 from quantscope.run.deviations import DeviationKeeper, OutputDeviation, log_probabilities
-from quantscope.run.outputs import Outputs
+from quantscope.run.outputs import Outputs, sample_word
 
 Array = NDArray[Any]
 
@@ -73,9 +73,10 @@ class ScoreKeeper:
             (s for s in pair if s.ndim < 2 or s.shape[0] != rows or s[0].size != s.shape[1]), None
         )
         if odd is not None and self.no_classes is None:
+            word = sample_word(self.images)
             self.no_classes = (
-                f"the output has shape {[*odd.shape]} for {many(rows, 'image')}, "
-                f"not [images, classes]"
+                f"the output has shape {[*odd.shape]} for {many(rows, word)}, "
+                f"not [{word}s, classes]"
             )
         if self.no_classes is not None:
             return

@@ -100,9 +100,7 @@ def sensitivity(
     for each in modes:
         variants = _Variants(editor, targets.found, each, original, execution, int8_kernels)
         sweep = Sweep(images, size, threads, _WHAT[each], progress)
-        first_output = editor.model.outputs[0].name
-        found = {name: {first_output: one} for name, one in sweep.scores(variants).items()}
-        swept[each] = _Swept(variants, found)
+        swept[each] = _Swept(variants, _as_base(sweep.outputs(variants)))
         _check_finite(swept[each].outputs[_FLOAT], original.name)
     first = swept[modes[0]]
     asked = find_measure(measure) if isinstance(measure, str) else measure
@@ -142,6 +140,15 @@ def sensitivity(
         by_score=judge.by_score,
         sample_word=sample_word(images),
     )
+
+
+def _as_base(found: Mapping[str, Outputs]) -> dict[str, Outputs]:
+    """Give the outputs of all variants by the base's names; the float model's keep their own."""
+    names = tuple(found[_BASE])
+    return {
+        variant: outputs if variant == _FLOAT else dict(zip(names, outputs.values(), strict=True))
+        for variant, outputs in found.items()
+    }
 
 
 def _judge(swept: "_Swept", samples: Samples, floats: Runnable, measure: Measure | None) -> Judge:

@@ -1,20 +1,24 @@
-"""Find the scores of many variants of one network on the same images."""
+"""Find the outputs of many variants of one network on the same samples."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil, prod
+from typing import Any
 
 import numpy as np
 import onnxruntime as ort
+from numpy.typing import NDArray
 
 from quantscope.data import Batch, Feeds, Intake, Samples
 from quantscope.errors import BadModelError
 from quantscope.model import Network
 from quantscope.progress import Progress
-from quantscope.run import Scores, cores, run_side_by_side
+from quantscope.run import Outputs, cores, join_batches, run_side_by_side
 from quantscope.run.onnx import reason_of, session_of
 from quantscope.run.onnx.suffix import ValueGraph, intake_of
 from quantscope.study.sensitivity.graph import SharedGraph
+
+Array = NDArray[Any]
 
 # What the variants have in common should still be near the cores when they read it; measured.
 _ACTIVATION_BYTES_A_BATCH = 2 << 20
@@ -31,40 +35,47 @@ class Sweep:
     what: str
     progress: Progress
 
-    def scores(self, variants: Iterable[tuple[str, ValueGraph]]) -> dict[str, Scores]:
-        """Give one row an image for each variant, bit for bit those of running it alone."""
+    def outputs(self, variants: Iterable[tuple[str, ValueGraph]]) -> dict[str, Outputs]:
+        """Give each variant's outputs by its own names, bit for bit those of running it alone."""
         graphs: list[tuple[Intake, SharedGraph]] = []
+        names: dict[str, tuple[str, ...]] = {}
         for name, graph in variants:
             home = next((shared for _, shared in reversed(graphs) if shared.takes(graph)), None)
             if home is None:
                 home = SharedGraph(graph)
                 graphs.append((intake_of(graph.proto, name), home))
             home.add(name, graph)
+            names[name] = graph.outputs
         total, done = len(graphs) * len(self.images), 0
-        found: dict[str, Scores] = {}
+        found: dict[str, Outputs] = {}
         for intake, shared in graphs:
-            found |= self._run(intake, shared, done, total)
+            values = self._run(intake, shared, done, total)
+            for variant, places in shared.outputs.items():
+                own = zip(names[variant], places, strict=True)
+                found[variant] = {name: values[value] for name, value in own if value in values}
             done += len(self.images)
         return found
 
-    def _run(self, intake: Intake, shared: SharedGraph, done: int, total: int) -> dict[str, Scores]:
+    def _run(self, intake: Intake, shared: SharedGraph, before: int, total: int) -> Outputs:
+        """Give every distinct output of the variants, for all samples."""
         # Threads take whole batches: the operators are too short to share one between them.
         session = session_of(shared.model(), "reference", threads=1)
         names = list(shared.values)
-        parts: list[list[Scores]] = []
 
-        def run(batch: Batch) -> list[Scores]:
+        def run(batch: Batch) -> list[Array]:
             feeds = dict(zip(shared.inputs, batch.feeds.values(), strict=True))
-            found = _answer(session, names, feeds)
-            return [_flat_rows(each, batch.rows)[: batch.samples] for each in found]
+            return _answer(session, names, feeds)
 
         batches = intake.batches(self.images, self.batch)
-        for batch, scores in run_side_by_side(run, batches, threads=self.threads or cores()):
-            parts.append(scores)
-            done += batch.samples
-            self.progress(self.what, done, total)
-        joined = dict(zip(names, map(np.concatenate, zip(*parts, strict=True)), strict=True))
-        return {variant: joined[values[0]] for variant, values in shared.outputs.items()}
+        ran = run_side_by_side(run, batches, threads=self.threads or cores())
+        joined = join_batches(
+            ((dict(zip(names, values, strict=True)), b.rows, b.samples) for b, values in ran),
+            len(self.images),
+            size=intake.fixed_batch or self.batch,
+            model="the model",
+            progress=lambda _, done, __: self.progress(self.what, before + done, total),
+        )
+        return joined.outputs
 
 
 def fitting_batch(network: Network, images: int, threads: int) -> int:
@@ -76,14 +87,9 @@ def fitting_batch(network: Network, images: int, threads: int) -> int:
     return ceil(images / ceil(images / most))
 
 
-def _answer(session: ort.InferenceSession, names: list[str], feeds: Feeds) -> list[Scores]:
+def _answer(session: ort.InferenceSession, names: list[str], feeds: Feeds) -> list[Array]:
     try:
-        found: list[Scores] = session.run(names, feeds)
+        found: list[Array] = session.run(names, feeds)
     except Exception as error:  # onnxruntime's exceptions share no base class
         raise BadModelError(f"A variant of the model failed to run: {reason_of(error)}") from None
     return found
-
-
-def _flat_rows(scores: Scores, images: int) -> Scores:
-    """Give scores [N,10,1,1], left by a pooling, as [N,10]."""
-    return scores.reshape(images, -1) if scores.ndim > 2 and len(scores) == images else scores
