@@ -59,9 +59,11 @@ from quantscope.run.onnx.suffix import SuffixRunner
 from quantscope.run.outputs import (
     Answers,
     Outputs,
+    check_rows,
     finite_rows,
     gather_outputs,
     join_batches,
+    may_go_one_by_one,
     same_outputs,
     sample_word,
 )
@@ -110,6 +112,7 @@ __all__ = [
     "WhatIf",
     "accumulators",
     "capture",
+    "check_rows",
     "classify",
     "compare",
     "compare_with",
@@ -130,6 +133,7 @@ __all__ = [
     "kernel_gap",
     "kernel_map",
     "match_floats",
+    "may_go_one_by_one",
     "open_runnable",
     "paired",
     "pick_measure",

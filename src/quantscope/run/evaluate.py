@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from quantscope.data import Samples
+from quantscope.data import Samples, SamplesSource, samples_for
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import Execution, Model, ModelSource, need_original, open_model
 from quantscope.plain_text import many
@@ -43,7 +43,7 @@ MeasureSource = Measure | str
 
 def evaluate(
     model: ModelSource | Runnable,
-    data: Samples,
+    data: SamplesSource,
     *,
     measure: MeasureSource | None = None,
     float_model: ModelSource | None = None,
@@ -70,6 +70,7 @@ def evaluate(
         if isinstance(model, Runnable)
         else open_runnable(model, execution=execution, int8_kernels=int8_kernels, threads=threads)
     )
+    data = samples_for(runnable.model, data)
     wanted = find_measure(measure) if isinstance(measure, str) else measure
     answers = gather_outputs(runnable, data, batch=batch, progress=progress)
     chosen = wanted or _pick(answers, data, runnable)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
-from quantscope.data import Samples, stratified
+from quantscope.data import SamplesSource, samples_for, stratified
 from quantscope.edit import Applied, Edit, Editor
 from quantscope.errors import BadConfigError
 from quantscope.model import Execution, ModelSource
@@ -47,7 +47,7 @@ class WhatIf:
     def __init__(
         self,
         model: ModelSource | Editor,
-        images: Samples,
+        images: SamplesSource,
         *,
         float_model: ModelSource | None = None,
         measure: MeasureSource | None = None,
@@ -59,7 +59,8 @@ class WhatIf:
         kept_bytes_limit: int = KEPT_BYTES,
     ) -> None:
         self.editor = model if isinstance(model, Editor) else Editor(model, float_model)
-        self.images, self.quick_images = images, stratified(images, quick)
+        self.images = samples_for(self.editor.model, images)
+        self.quick_images = stratified(self.images, quick)
         self.execution, self.int8_kernels = execution, int8_kernels
         runnable = open_runnable(
             self.editor.model, execution=execution, int8_kernels=int8_kernels, threads=threads

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from quantscope.data import Samples, check_batch, check_samples
+from quantscope.data import Samples, SamplesSource, check_batch, samples_for
 from quantscope.edit import Applied, Edit, Editor, Off, On, parts_of
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import (
@@ -56,7 +56,7 @@ _WHAT = {"disable": "Switching layers off", "enable": "Switching layers on"}
 
 def sensitivity(
     model: ModelSource,
-    images: Samples,
+    images: SamplesSource,
     *,
     float_model: ModelSource | None = None,
     measure: MeasureSource | None = None,
@@ -79,7 +79,6 @@ def sensitivity(
     model always runs as its file states it; None works for bundled models and for those that say
     what they were made from. `threads` 0 means all cores.
     """
-    check_samples(images)
     check_batch(batch)
     if execution == "runtime" and mode != "disable":
         raise BadConfigError(
@@ -87,6 +86,7 @@ def sensitivity(
             f"integer kernel; use --execution reference, or --mode disable"
         )
     editor = _open_editor(open_model(model).as_onnx("sensitivity"), float_model)
+    images = samples_for(editor.model, images)
     original = _original(editor)
     floats = open_runnable(original, execution="reference", int8_kernels=int8_kernels)
     _check_images(floats, images)

@@ -1,24 +1,29 @@
 """Find the outputs of many variants of one network on the same samples."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import ceil, prod
-from typing import Any
 
 import numpy as np
 import onnxruntime as ort
-from numpy.typing import NDArray
 
 from quantscope.data import Batch, Feeds, Intake, Samples
 from quantscope.errors import BadModelError
-from quantscope.model import Network
+from quantscope.model import Array, Network
 from quantscope.progress import Progress
-from quantscope.run import Outputs, cores, join_batches, run_side_by_side
+from quantscope.run import (
+    Answers,
+    Outputs,
+    check_rows,
+    cores,
+    join_batches,
+    may_go_one_by_one,
+    run_side_by_side,
+)
 from quantscope.run.onnx import reason_of, session_of
 from quantscope.run.onnx.suffix import ValueGraph, intake_of
 from quantscope.study.sensitivity.graph import SharedGraph
-
-Array = NDArray[Any]
 
 # What the variants have in common should still be near the cores when they read it; measured.
 _ACTIVATION_BYTES_A_BATCH = 2 << 20
@@ -36,7 +41,10 @@ class Sweep:
     progress: Progress
 
     def outputs(self, variants: Iterable[tuple[str, ValueGraph]]) -> dict[str, Outputs]:
-        """Give each variant's outputs by its own names, bit for bit those of running it alone."""
+        """Give each variant's outputs by their names, bit for bit those of running it alone.
+
+        An output that two variants compute alike is there once.
+        """
         graphs: list[tuple[Intake, SharedGraph]] = []
         names: dict[str, tuple[str, ...]] = {}
         for name, graph in variants:
@@ -48,34 +56,50 @@ class Sweep:
             names[name] = graph.outputs
         total, done = len(graphs) * len(self.images), 0
         found: dict[str, Outputs] = {}
-        for intake, shared in graphs:
+        while graphs:
+            intake, shared = graphs.pop(0)
             values = self._run(intake, shared, done, total)
-            for variant, places in shared.outputs.items():
-                own = zip(names[variant], places, strict=True)
+            for variant, given in shared.outputs.items():
+                own = zip(names[variant], given, strict=True)
                 found[variant] = {name: values[value] for name, value in own if value in values}
             done += len(self.images)
         return found
 
-    def _run(self, intake: Intake, shared: SharedGraph, before: int, total: int) -> Outputs:
-        """Give every distinct output of the variants, for all samples."""
+    def _run(self, intake: Intake, shared: SharedGraph, done: int, total: int) -> Outputs:
         # Threads take whole batches: the operators are too short to share one between them.
         session = session_of(shared.model(), "reference", threads=1)
-        names = list(shared.values)
+        report = partial(self._report, done, total)
+        size = intake.fixed_batch or self.batch
+        answers = self._answers(session, intake, shared, size, report)
+        if may_go_one_by_one(answers, intake, size):
+            answers = self._answers(session, intake, shared, 1, report)
+        return check_rows(answers, intake.model).outputs
 
-        def run(batch: Batch) -> list[Array]:
+    def _answers(
+        self,
+        session: ort.InferenceSession,
+        intake: Intake,
+        shared: SharedGraph,
+        size: int,
+        progress: Progress,
+    ) -> Answers:
+        def run(batch: Batch) -> dict[str, Array]:
             feeds = dict(zip(shared.inputs, batch.feeds.values(), strict=True))
-            return _answer(session, names, feeds)
+            return dict(zip(shared.values, _answer(session, shared.values, feeds), strict=True))
 
-        batches = intake.batches(self.images, self.batch)
-        ran = run_side_by_side(run, batches, threads=self.threads or cores())
-        joined = join_batches(
-            ((dict(zip(names, values, strict=True)), b.rows, b.samples) for b, values in ran),
+        batches = intake.batches(self.images, size)
+        done = run_side_by_side(run, batches, threads=self.threads or cores())
+        return join_batches(
+            ((values, batch.rows, batch.samples) for batch, values in done),
             len(self.images),
-            size=intake.fixed_batch or self.batch,
-            model="the model",
-            progress=lambda _, done, __: self.progress(self.what, before + done, total),
+            size=size,
+            model=intake.model,
+            progress=progress,
         )
-        return joined.outputs
+
+    def _report(self, before: int, total: int, what: str, done: int, rows: int) -> None:
+        del what, rows
+        self.progress(self.what, before + done, total)
 
 
 def fitting_batch(network: Network, images: int, threads: int) -> int:
@@ -87,9 +111,9 @@ def fitting_batch(network: Network, images: int, threads: int) -> int:
     return ceil(images / ceil(images / most))
 
 
-def _answer(session: ort.InferenceSession, names: list[str], feeds: Feeds) -> list[Array]:
+def _answer(session: ort.InferenceSession, names: Sequence[str], feeds: Feeds) -> list[Array]:
     try:
-        found: list[Array] = session.run(names, feeds)
+        found: list[Array] = session.run(list(names), feeds)
     except Exception as error:  # onnxruntime's exceptions share no base class
         raise BadModelError(f"A variant of the model failed to run: {reason_of(error)}") from None
     return found
