@@ -52,7 +52,7 @@ def _measured(how: str, method: Any, count: int) -> float:
     from quantscope.model.onnx import load_onnx
     from quantscope.quantize import PtqConfig, quantize_onnx
     from quantscope.quantize.calibration import METHODS as ORT_METHODS
-    from quantscope.quantize.onnx_backend import pre_process, quiet
+    from quantscope.quantize.onnx_prepare import pre_process, quiet
 
     images = calibration_set(count)
     with tempfile.TemporaryDirectory() as folder:

@@ -193,12 +193,12 @@ def test_the_panes_of_an_edited_model_apply_nothing_again(page: Page, counts: Co
     counts.forget()
     move(page, 1, 0.02)
     assert eventually(lambda: answered(page))
-    for tab in ("Images", "Trace"):
+    for tab in ("Samples", "Trace"):
         page.tabs.tab = tab
-        page.images.refresh()
+        page.samples.refresh()
         page.tracer.refresh()
     assert eventually(lambda: "qs-formula" in page.tracer.text.html)
-    assert eventually(lambda: "prediction-edited" in page.images.prediction.html)
+    assert eventually(lambda: "prediction-edited" in page.samples.prediction.html)
     edited = page.edited
     assert edited is not None and edited is page.edited
     assert counts.applied == [(SetScale(TENSOR, 0.02),)]

@@ -48,7 +48,7 @@ def all_layers(page: Page) -> None:
 
 
 def flipped_images(page: Page) -> None:
-    page.get_by_test_id("tab-Images").click()
+    page.get_by_test_id("tab-Samples").click()
     page.get_by_test_id("image-filter").select_option("flipped")
     expect(page.locator('[data-testid="thumbnail"]:not(.flipped)')).to_have_count(0)
     page.get_by_test_id("thumbnail").nth(1).click()

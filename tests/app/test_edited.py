@@ -91,7 +91,7 @@ def test_images_have_the_edited_model_s_prediction_and_maps(
     expect(more).to_have_text("all 10,000 images")
     expect(more).to_be_visible()
     type_scale(page, MUCH_CLIPPED)
-    page.get_by_test_id("tab-Images").click()
+    page.get_by_test_id("tab-Samples").click()
     expect(page.get_by_test_id("which-model")).to_contain_text("are with the edit in force")
     first = load_sample().take(1)
     edited = tmp_path / "edited.onnx"

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 from quantscope.app.lab import lab_of
 from quantscope.app.panes.header import numbers, percent
-from quantscope.app.pictures import thumbnail
+from quantscope.app.panes.sample_rows import thumbnail_of
 from quantscope.app.place import Given
 from quantscope.data import load_npz
 from quantscope.errors import QuantscopeError
@@ -84,7 +84,7 @@ def test_own_images_are_measured_on_the_page(open_page: Callable[..., Page], fol
             value = page.get_by_test_id(f"accuracy-{of}").locator(".qs-value")
             expect(value).to_have_text(percent(found.accuracy, 400))
         expect(page.get_by_test_id("numbers")).to_contain_text("images.npz")
-        page.get_by_test_id("tab-Images").click()
+        page.get_by_test_id("tab-Samples").click()
         expect(page.get_by_test_id("image-filter").locator("option").last).to_contain_text("cow")
         expect(page.get_by_test_id("thumbnail").first.locator("img")).to_be_visible()
         page.get_by_test_id("tab-What if").click()
@@ -142,6 +142,6 @@ def test_what_looks_like_a_picture_is_one(folder: Path, shape: tuple[int, ...]) 
     images = load_npz(folder / "images.npz")
     values = np.arange(np.prod(shape), dtype=np.float32).reshape(1, *shape)
     made = images.of_images("made", values, images.labels[:1], images.indices[:1], (), "as-is")
-    assert thumbnail(made, 0).startswith("data:image/png;base64,")
+    assert thumbnail_of(made, 0)["src"].startswith("data:image/png;base64,")
     rows = images.of_images("rows", values.reshape(1, -1), made.labels, made.indices, (), "as-is")
-    assert thumbnail(rows, 0) == ""
+    assert "image/png" not in thumbnail_of(rows, 0)["src"]

@@ -13,7 +13,7 @@ OpenPage = Callable[..., Page]
 SHOWN = {
     "Layer": "layer",
     "Layers": "table-tensors",
-    "Images": "images",
+    "Samples": "samples",
     "Residuals": "residuals",
     "Trace": "no-trace",
     "Help": "help",

@@ -12,7 +12,7 @@ from quantscope.data import calibration_set
 from quantscope.model.onnx import load_onnx
 from quantscope.quantize import PtqConfig, quantize_onnx
 from quantscope.quantize.calibration import METHODS
-from quantscope.quantize.onnx_backend import pre_process, quiet
+from quantscope.quantize.onnx_prepare import pre_process, quiet
 
 IMAGES = 96
 

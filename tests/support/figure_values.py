@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from quantscope.model.residuals import Branch, Residual
-from quantscope.run import Classes, Evaluation
+from quantscope.run import Classes, Evaluation, score_of_classes
 from quantscope.run.compare.results import (
     ChannelComparison,
     Comparison,
@@ -96,6 +96,7 @@ def evaluation(predictions: list[int], *, model: str = "net.onnx") -> Evaluation
     """Labels are 0, 0, 1, 1, 2, 2."""
     labels = np.array([0, 0, 1, 1, 2, 2])
     scores = np.zeros((6, 3))
+    classes = Classes(scores, np.array(predictions), labels, 0.5, CLASSES)
     return Evaluation(
         model=model,
         digest="a" * 64,
@@ -104,8 +105,8 @@ def evaluation(predictions: list[int], *, model: str = "net.onnx") -> Evaluation
         data_digest="c" * 64,
         indices=np.arange(6),
         outputs={"scores": scores},
-        scored=None,
-        classes=Classes(scores, np.array(predictions), labels, 0.5, CLASSES),
+        scored=score_of_classes(classes),
+        classes=classes,
         provenance={},
     )
 

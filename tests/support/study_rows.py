@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from quantscope.quantize import PtqConfig
-from quantscope.run import Classes, Evaluation
+from quantscope.run import Classes, Evaluation, score_of_classes
 from quantscope.study import StudyConfig, StudyResult, key_of
 from quantscope.study.ptq import _measured
 
@@ -19,6 +19,7 @@ def evaluation(wrong: int, execution: str) -> Evaluation:
     """The first `wrong` images are taken for the next class."""
     predictions = np.where(np.arange(IMAGES) < wrong, (LABELS + 1) % 3, LABELS)
     scores = np.eye(3)[predictions]
+    classes = Classes(scores, predictions, LABELS, 0.5, CLASSES)
     return Evaluation(
         model="m.onnx",
         digest="0" * 64,
@@ -27,8 +28,8 @@ def evaluation(wrong: int, execution: str) -> Evaluation:
         data_digest="1" * 64,
         indices=np.arange(IMAGES),
         outputs={"scores": scores},
-        scored=None,
-        classes=Classes(scores, predictions, LABELS, 0.5, CLASSES),
+        scored=score_of_classes(classes),
+        classes=classes,
         provenance={},
     )
 

@@ -1,5 +1,6 @@
 """Edits by hand, harsher than a consistent editor's: one stored number, and nothing follows it."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,11 @@ def quantized_at(model: onnx.ModelProto, name: str, scale: float) -> onnx.ModelP
     for node in reversed(made):
         edited.graph.node.insert(place + 1, node)
     return edited
+
+
+def first_of(outputs: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    """The first output, as `whole_run` has it."""
+    return next(iter(outputs.values()))
 
 
 def whole_run(

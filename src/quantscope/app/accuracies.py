@@ -1,17 +1,19 @@
-"""Hold the three accuracies that stand side by side."""
+"""Hold what was measured side by side, on the same samples: float, reference, runtime."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from quantscope.data import Samples
-from quantscope.run import Evaluation, KernelGap, PairedDelta, paired
+from quantscope.run import MEASURES, Evaluation, KernelGap, PairedDelta, Score, paired
 
 Of = Literal["float", "reference", "runtime"]
+
+ACCURACY = MEASURES["top1"].name
 
 
 @dataclass(frozen=True)
 class Accuracies:
-    """The three accuracies on the same images; None where it is not known or there is none."""
+    """The evaluations on the same samples; None where one is not known or there is none."""
 
     images: Samples
     float_: Evaluation | None
@@ -22,7 +24,33 @@ class Accuracies:
     def of(self, which: Of) -> Evaluation | None:
         return {"float": self.float_, "reference": self.reference, "runtime": self.runtime}[which]
 
+    @property
+    def quantized(self) -> Evaluation | None:
+        """What the quantized model gives, by its own arithmetic where it has that."""
+        return self.reference or self.runtime
+
+    @property
+    def shown(self) -> Evaluation | None:
+        """What is looked at sample by sample: the quantized model, or the float one alone."""
+        return self.quantized or self.float_
+
+    @property
+    def score(self) -> Score | None:
+        """A score of any of them, which says what is measured; None where nothing can be."""
+        runs = (self.reference, self.runtime, self.float_)
+        return next((run.scored for run in runs if run is not None and run.scored), None)
+
     def against_float(self, which: Of) -> PairedDelta | None:
-        """Compare with the float model image by image: quantized minus float."""
+        """Compare with the float model image by image, where there are labels: minus float."""
         mine = self.of(which)
-        return None if mine is None or self.float_ is None else paired(mine, self.float_)
+        if mine is None or self.float_ is None:
+            return None
+        return paired(mine, self.float_) if are_right_or_wrong(mine, self.float_) else None
+
+
+def are_right_or_wrong(*evaluations: Evaluation) -> bool:
+    """Whether all are accuracies: classes held against labels, and nothing else was asked for."""
+    return all(
+        each.tells_classes and each.scored is not None and each.scored.measure == ACCURACY
+        for each in evaluations
+    )

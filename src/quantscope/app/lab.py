@@ -155,7 +155,7 @@ def lab_of(session: Session) -> Lab:
 
     No training images are known for those.
     """
-    if session.given_images is not None:
+    if session.given is not None:
         raise QuantscopeError(
             f"Settings are tried here with CIFAR-10's images, not with {session.sample.name}; "
             f"quantize with your own: quantscope quantize FLOAT.onnx -o OUT.onnx "

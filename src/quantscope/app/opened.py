@@ -6,7 +6,8 @@ from functools import cache
 from pathlib import Path
 
 from quantscope.app.memo import Shared
-from quantscope.data import Samples, load
+from quantscope.app.usual import given_samples
+from quantscope.data import Samples
 from quantscope.errors import BadModelError, QuantscopeError
 from quantscope.files import check_file, is_there
 from quantscope.model import (
@@ -63,7 +64,7 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 DEFAULT_MODEL = "resnet8-int8"
 
-_pairs, _images = Shared(), Shared()
+_pairs, _samples = Shared(), Shared()
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ class Opened:
 
     A float model opened alone is `model`, and `is_float`. `no_float` says why a quantized model has
     no float one beside it. `original` is the float model that is shown, `compared_with` the one in
-    the quantized one's own framework: only those run side by side.
+    the quantized one's own framework: only those run side by side. Where no float model is known,
+    `original` is the stand-in, which the library finds by itself when `compared_with` is None.
     """
 
     model: Model
@@ -90,20 +92,29 @@ class Opened:
         return self.model.network
 
     @property
-    def float_path(self) -> Path | None:
-        return None if self.original is None else self.original.path
+    def is_stand_in(self) -> bool:
+        """Whether `original` is the model itself with its quantizers off."""
+        return self.original is not None and self.original.is_stand_in
 
     @property
-    def float_network(self) -> Network | None:
-        return None if self.original is None else self.original.network
+    def is_comparable(self) -> bool:
+        """Whether it can be compared with a float network, tensor by tensor."""
+        return self.compared_with is not None or self.is_stand_in
+
+    @property
+    def float_path(self) -> Path | None:
+        """The file of the float original; None where none is known."""
+        if self.original is None or self.is_stand_in:
+            return None
+        return self.original.path
 
     @property
     def key(self) -> tuple[str, ...]:
         """Both files and their digests: equal keys give equal results under equal names."""
         key = (str(self.path), self.network.digest)
-        if self.float_network is None:
+        if self.original is None or self.is_stand_in:
             return key
-        return (*key, str(self.float_path), self.float_network.digest)
+        return (*key, str(self.float_path), self.original.network.digest)
 
     @property
     def is_float(self) -> bool:
@@ -128,12 +139,13 @@ def open_pair(model: str | Path, float_model: str | Path | None = None) -> Opene
     return _pairs.get(key, lambda: _open(path, given))
 
 
-def kept_images(data: str) -> Samples | None:
-    """Load what every command's --data means; None for the bundled sample."""
+def kept_samples(data: str, model: Model) -> Samples | None:
+    """Load what every command's --data means for this model; None for the bundled sample."""
     if data == "sample":
         return None
     path = Path(data).absolute()
-    return _images.get(_stamp(path) if is_there(path) else data, lambda: load(data))
+    key = (_stamp(path) if is_there(path) else data, model.digest)
+    return _samples.get(key, lambda: given_samples(model, data))
 
 
 def short_name(path: Path) -> str:
@@ -151,8 +163,7 @@ def _open(path: Path, given: Path | None) -> Opened:
         return Opened(model, None, None, None)
     original, compared_with = floats_of(model, None if given is None else open_model(given))
     if original is None:
-        why = unknown_original(model, "give that one too, to compare the two")
-        return Opened(model, None, None, str(why))
+        return _open_alone(model)
     if original.network.is_quantized:
         raise BadModelError(
             f"{original.name} is quantized; give the float model that {path.name} was made from"
@@ -164,6 +175,18 @@ def _open(path: Path, given: Path | None) -> Opened:
             f"give the float model that {path.name} was made from"
         )
     return Opened(model, original, pairing, None, compared_with)
+
+
+def _open_alone(model: Model) -> Opened:
+    """Open a quantized model whose float original nobody knows: its quantizers off stand in."""
+    if model.framework != "onnx":
+        why = unknown_original(model, "give that one too, to compare the two")
+        return Opened(model, None, None, str(why))
+    try:
+        stand_in = model.stand_in
+        return Opened(model, stand_in, pair_models(stand_in, model), None)
+    except QuantscopeError as error:
+        return Opened(model, None, None, str(error))
 
 
 def _existing(model: str | Path) -> Path:

@@ -7,7 +7,7 @@ whose setters are given here. Setters may be called from any thread of marimo's.
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
@@ -17,11 +17,12 @@ import traitlets
 from quantscope.app.edits import EditedFile, Edits, keep_edits
 from quantscope.app.memo import give_back_soon
 from quantscope.app.metrics import metrics
+from quantscope.app.mistake import mistake
 from quantscope.app.opened import openable_models
 from quantscope.app.painter import Painter, Wanted
-from quantscope.app.panes.images import Images
 from quantscope.app.panes.layers import places
 from quantscope.app.panes.ptq_lab import PtqLab
+from quantscope.app.panes.samples import SamplesPane
 from quantscope.app.panes.trace import Tracer
 from quantscope.app.panes.what_if import TAB as WHAT_IF
 from quantscope.app.panes.what_if import Workbench
@@ -40,7 +41,7 @@ from quantscope.app.widgets import (
     drawing_of,
 )
 from quantscope.app.words import WORDS
-from quantscope.app.worker import Work, Worker, mistake
+from quantscope.app.worker import Work, Worker
 from quantscope.errors import QuantscopeError
 from quantscope.progress import Progress
 
@@ -54,7 +55,7 @@ Setter = Callable[[Any], None]
 class Setters:
     """The states that the notebook listens to.
 
-    `numbers`, `lab`, `image` and `model` count changes.
+    `numbers`, `lab`, `sample` and `model` count changes.
     """
 
     selection: Setter
@@ -62,7 +63,7 @@ class Setters:
     model: Setter
     numbers: Setter
     lab: Setter
-    image: Setter
+    sample: Setter
     edits: Setter
     theme: Setter
     topic: Setter
@@ -94,7 +95,7 @@ class Page:
         self.painter = Painter(self.gallery)
         self.bench = Workbench(self)
         self.lab = PtqLab(self)
-        self.images = Images(self)
+        self.samples = SamplesPane(self)
         self.tracer = Tracer(self)
         # Wrapped once: a new wrapper at each run of a cell would be a new element of the page.
         self.views = {name: mo.ui.anywidget(widget) for name, widget in self._widgets().items()}
@@ -124,7 +125,7 @@ class Page:
         self.bench.edited()
         # A slider moves there, and other panes are shown anew when they are turned to.
         if self.tabs.tab != WHAT_IF:
-            self.images.refresh()
+            self.samples.refresh()
             self.tracer.refresh()
             self._set.edits(edits)
 
@@ -140,7 +141,7 @@ class Page:
 
     @property
     def data(self) -> str:
-        """The images as they were given; empty for the bundled ones."""
+        """The samples as they were given; empty for the bundled ones."""
         return self._given.data
 
     def open(self, given: Given) -> None:
@@ -153,7 +154,7 @@ class Page:
         mo.Thread(target=self._open, args=(given,), daemon=True).start()
 
     def begin(self) -> None:
-        """Measure what is opened: a few images first, then the whole sample."""
+        """Measure what is opened: a few samples first, then the whole sample."""
         self.worker.start(self._measure)
 
     def refresh(self) -> None:
@@ -163,14 +164,14 @@ class Page:
         self.layers.metrics = self.graph.metrics
         self.tensors.rows = tensor_rows(self.session)
         self.bench.refresh()
-        self.images.refresh()
+        self.samples.refresh()
         self.tracer.refresh()
         self._set.numbers(lambda count: count + 1)
 
-    def image_news(self) -> None:
-        """Tell the notebook that another image is picked."""
+    def sample_news(self) -> None:
+        """Tell the notebook that another sample is picked."""
         self.tracer.refresh()
-        self._set.image(lambda count: count + 1)
+        self._set.sample(lambda count: count + 1)
 
     def lab_news(self) -> None:
         """Tell the notebook that the lab has tried something."""
@@ -190,7 +191,7 @@ class Page:
         self.painter.close()
         self.bench.close()
         self.lab.close()
-        self.images.close()
+        self.samples.close()
         self.tracer.close()
         for widget in self._widgets().values():
             widget.close()
@@ -220,13 +221,14 @@ class Page:
         )
         self.graph.observe(lambda _: self.bench.refresh(), names="selection")
         self.graph.observe(lambda _: self.tracer.refresh(), names="selection")
-        self.graph.observe(lambda _: self.images.selected(), names="selection")
+        self.graph.observe(lambda _: self.samples.selected(), names="selection")
         self.graph.observe(lambda _: self._write_address(), names="selection")
         self.tabs.observe(lambda _: self._write_address(), names="tab")
         self.tabs.observe(lambda change: self._set.tab(change["new"]), names="tab")
         self.chrome.observe(lambda change: self._set.theme(change["new"]), names="theme")
         self.chrome.observe(lambda change: self._read(change["new"]), names="topic")
         self.opener.on_msg(self._on_opener)
+        self.chrome.on_msg(self._on_ask)
         self.strip.on_msg(self._on_strip)
         self.job.on_msg(self._on_job)
 
@@ -243,6 +245,17 @@ class Page:
         else:
             self.opener.error = ""  # the browser has hidden what it said before
             self.opener.error = "Give a model: choose one above, or write the path of a file"
+
+    def _on_ask(self, _widget: Any, message: dict[str, str], _buffers: Any) -> None:
+        """Bring what a line of a pane offered."""
+        if message.get("do") == "opener":
+            self.opener.given = self._given.to_dict()
+            asked = self.opener.asked.get("n", 0)
+            self.opener.asked = {"field": message.get("field", ""), "n": asked + 1}
+        elif message.get("do") == "tab" and message.get("tab") in TABS:
+            self.tabs.tab = message["tab"]
+        elif message.get("do") == "random":
+            self.open(replace(self._given, data="random"))
 
     def _on_strip(self, _widget: Any, message: dict[str, Any], _buffers: Any) -> None:
         if message.get("do") == "undo":
@@ -317,7 +330,7 @@ class Page:
         yield from session.switch_layers(session.quick, progress)
         more = session.full_count > len(session.sample) and "images" not in session.failures
         self._next = self._measure_all
-        self.job.offer = f"all {session.full_count:,} images" if more else ""
+        self.job.offer = f"all {session.full_count:,} {session.noun}s" if more else ""
 
     def _measure_all(self, progress: Progress) -> Iterator[None]:
         yield from self.session.measure(self.session.full, progress)

@@ -8,10 +8,10 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from quantscope.app.mistake import mistake
 from quantscope.app.pictures import HALF, Picture, picture_of
 from quantscope.app.session import Session
 from quantscope.app.widgets import Gallery
-from quantscope.app.worker import mistake
 from quantscope.errors import QuantscopeError
 
 _SECONDS_OF_REST = 0.06

@@ -16,7 +16,6 @@ from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
 from quantscope.app.memo import Memo
-from quantscope.data import Samples
 
 _DPI = 160
 HALF, WHOLE = 4.8, 7.4
@@ -138,19 +137,33 @@ def _spread(centres: dict[str, tuple[float, float]], axis: int) -> float:
 
 
 _PICTURES = Memo(1024)
+_LEAST_SIDE = 3
+SHOWN_SIDE, THUMBNAIL_SIDE = 448, 96
+"""The most pixels a side of a picture that is looked at, and of a small one among others."""
 
 
-def thumbnail(images: Samples, row: int) -> str:
-    """Give a PNG as a data URI; empty where the images are no pictures."""
-    one = images.images[row]
-    # Two data sets may have the same name and indices.
-    key = (images.name, int(images.indices[row]), zlib.crc32(np.ascontiguousarray(one).data))
-    return _PICTURES.get(key, lambda: _draw(one))
+def picture_src(one: NDArray[Any], *, most: int = SHOWN_SIDE) -> str:
+    """Give a PNG as a data URI, at most `most` pixels a side; empty where it is no picture."""
+    content = np.ascontiguousarray(one)
+    key = (content.shape, content.dtype.str, zlib.crc32(content.data), most)
+    return _PICTURES.get(key, lambda: _draw(content, most))
 
 
-def _draw(image: NDArray[Any]) -> str:
+def heat_map(values: NDArray[Any], *, most: int = SHOWN_SIDE) -> str:
+    """Draw an array of two sizes, least to largest, as a PNG; empty for one of another form."""
+    sides = [size for size in values.shape if size != 1]
+    if len(sides) != 2 or min(sides) < _LEAST_SIDE or values.dtype.kind not in "iuf":
+        return ""
+    return picture_src(np.asarray(values, np.float32).reshape(sides), most=most)
+
+
+def _draw(image: NDArray[Any], most: int) -> str:
     pixels = _pixels(image)
-    return "" if pixels is None else _png(pixels)
+    if pixels is None:
+        return ""
+    # Every so many pixels: a page of large pictures would be megabytes.
+    step = -(-max(pixels.shape[:2]) // most)
+    return _png(np.ascontiguousarray(pixels[::step, ::step]))
 
 
 def _pixels(image: NDArray[Any]) -> NDArray[np.uint8] | None:
@@ -162,10 +175,11 @@ def _pixels(image: NDArray[Any]) -> NDArray[np.uint8] | None:
         image = image[None]
     if image.ndim != 3 or 0 in image.shape:
         return None
-    if image.shape[0] in (1, 3):
+    if image.shape[0] in (1, 3, 4):
         image = image.transpose(1, 2, 0)
-    elif image.shape[2] not in (1, 3):
+    elif image.shape[2] not in (1, 3, 4):
         return None
+    image = image[:, :, :3]  # a fourth channel is what shows through
     if image.dtype != np.uint8:
         low, high = np.nanmin(image), np.nanmax(image)
         with np.errstate(all="ignore"):

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from quantscope.app.opened import DEFAULT_MODEL, kept_images, open_pair
+from quantscope.app.opened import DEFAULT_MODEL, kept_samples, open_pair
 from quantscope.app.session import Session, session_for
 from quantscope.errors import BadConfigError, QuantscopeError
 from quantscope.model import Layer, Network, QuantTensor
 from quantscope.report import layer_tensors
+from quantscope.run import Measure
 
 
 @dataclass(frozen=True)
@@ -67,21 +68,28 @@ def fitting(selection: Selection, network: Network) -> Selection:
     return first_selection(network)
 
 
-TABS = ("Layer", "Layers", "Images", "What if", "Residuals", "Trace", "PTQ lab", "Help")
+TABS = ("Layer", "Layers", "Samples", "What if", "Residuals", "Trace", "PTQ lab", "Help")
+_ONCE_CALLED = {"Images": "Samples"}
+"""Tabs by the names that older links have."""
 
 
 @dataclass(frozen=True)
 class Given:
-    """A pair and images as a person gave them: paths or bundled names, empty where left out."""
+    """A pair and samples as a person gave them: paths or bundled names, empty where left out."""
 
     model: str = DEFAULT_MODEL
     float_model: str = ""
     data: str = ""
 
-    def open(self) -> Session:
+    def open(self, measure: Measure | None = None) -> Session:
         floats = _at_home(self.float_model) if self.float_model else None
-        images = kept_images(str(_at_home(self.data))) if self.data else None
-        return session_for(open_pair(_at_home(self.model), floats), images)
+        opened = open_pair(_at_home(self.model), floats)
+        samples = kept_samples(str(_at_home(self.data)), opened.model) if self.data else None
+        return session_for(opened, samples, measure)
+
+    def to_dict(self) -> dict[str, str]:
+        """Give it as the form of the page has it."""
+        return {"model": self.model, "float": self.float_model, "data": self.data}
 
 
 @dataclass(frozen=True)
@@ -100,6 +108,7 @@ class Place:
         """Read an address. What cannot be meant is left out, for it may have been typed."""
         told = {key: _last(value) for key, value in query.items()}
         model, tab = told.get("model", ""), told.get("tab", "")
+        tab = _ONCE_CALLED.get(tab, tab)
         selection = Selection(told.get("layer") or None, told.get("tensor") or None)
         return cls(
             given=Given(model, told.get("float", ""), told.get("data", "")) if model else None,
@@ -117,8 +126,7 @@ class Place:
         if chosen == fitting(Selection(chosen.layer, None), network):
             named["tensor"] = ""
         tab = "" if self.tab == TABS[0] else self.tab
-        files = {"model": given.model, "float": given.float_model, "data": given.data}
-        return {**files, **named, "tab": tab}
+        return {**given.to_dict(), **named, "tab": tab}
 
     def selection_in(self, network: Network) -> Selection:
         """Give the selection as far as the network has it."""

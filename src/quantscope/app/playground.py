@@ -20,10 +20,10 @@ def setup():
     from quantscope.app.panes import (
         header,
         help,
-        image_maps,
         layer,
         layers,
         residuals,
+        sample_maps,
         what_if,
     )
     from quantscope.app.place import begin_at
@@ -34,11 +34,11 @@ def setup():
         begin_at,
         header,
         help,
-        image_maps,
         layer,
         layers,
         mo,
         residuals,
+        sample_maps,
         token_for,
         what_if,
     )
@@ -52,7 +52,7 @@ def state(Page, Setters, begin_at, mo, token_for):
     get_model, _set_model = mo.state(0)
     get_numbers, _set_numbers = mo.state(0)
     get_lab, _set_lab = mo.state(0)
-    get_image, _set_image = mo.state(0)
+    get_sample, _set_sample = mo.state(0)
     get_edits, _set_edits = mo.state(())
     get_theme, _set_theme = mo.state("")
     get_topic, _set_topic = mo.state("")
@@ -64,7 +64,7 @@ def state(Page, Setters, begin_at, mo, token_for):
             model=_set_model,
             numbers=_set_numbers,
             lab=_set_lab,
-            image=_set_image,
+            sample=_set_sample,
             edits=_set_edits,
             theme=_set_theme,
             topic=_set_topic,
@@ -75,7 +75,7 @@ def state(Page, Setters, begin_at, mo, token_for):
     return (
         begun,
         get_edits,
-        get_image,
+        get_sample,
         get_lab,
         get_model,
         get_numbers,
@@ -164,21 +164,21 @@ def paint_layers(get_numbers, get_tab, get_theme, layers, mo, page):
 
 
 @app.cell
-def pane_images(get_edits, get_model, get_tab, mo, page):
-    mo.stop(get_tab() != "Images")
+def pane_samples(get_edits, get_model, get_tab, mo, page):
+    mo.stop(get_tab() != "Samples")
     get_edits(), get_model()
-    page.images.show()
+    page.samples.show()
     return
 
 
 @app.cell
-def paint_images(
-    get_edits, get_image, get_numbers, get_selection, get_tab, get_theme, image_maps, mo, page
+def paint_samples(
+    get_edits, get_sample, get_numbers, get_selection, get_tab, get_theme, sample_maps, mo, page
 ):
-    mo.stop(get_tab() != "Images")
-    get_edits(), get_image(), get_numbers(), get_selection()
-    _about = page.session, page.images.picked, page.selection, page.edited
-    page.paint(image_maps.wanted(*_about, theme=get_theme()))
+    mo.stop(get_tab() != "Samples")
+    get_edits(), get_sample(), get_numbers(), get_selection()
+    _about = page.session, page.samples.picked, page.selection, page.edited
+    page.paint(sample_maps.wanted(*_about, theme=get_theme()))
     return
 
 
@@ -240,7 +240,7 @@ def pane_help(get_tab, get_topic, help, mo):
 
 @app.cell
 def pictures(get_tab, mo, page):
-    mo.stop(get_tab() not in ("Layer", "Layers", "Images", "What if", "Residuals", "PTQ lab"))
+    mo.stop(get_tab() not in ("Layer", "Layers", "Samples", "What if", "Residuals", "PTQ lab"))
     page.views["gallery"]
     return
 

@@ -7,12 +7,14 @@ from typing import Any, TypeVar
 
 from quantscope.app.accuracies import Accuracies, Of
 from quantscope.app.memo import Memo, Shared
+from quantscope.app.mistake import mistake
 from quantscope.app.opened import Opened
-from quantscope.data import Samples, load_full, load_sample, stratified
+from quantscope.app.usual import usual_samples
+from quantscope.data import Samples, load_full, stratified
 from quantscope.errors import QuantscopeError, StoppedError
 from quantscope.model import Execution, QuantTensor
 from quantscope.progress import Progress, silent
-from quantscope.run import Evaluation, KernelGap, KernelMap, evaluate, gap_between
+from quantscope.run import Evaluation, KernelGap, KernelMap, Measure, evaluate, gap_between
 from quantscope.run.compare import Comparison, TensorComparison, compare
 from quantscope.run.histograms import Histogram, Histograms, histograms, weight_histogram
 from quantscope.run.whatif import QUICK
@@ -39,13 +41,18 @@ _DOING = {
 class Session:
     """Results by key, each computed once. `failures` are lines for what could not be had.
 
-    `sample` are the images that are measured unasked: CIFAR-10's unless `images` are given.
+    `sample` are the rows that are measured unasked: the given ones, else CIFAR-10's images where
+    the model takes them and tells as many classes apart, else rows made at random. `measure` is
+    what the person asked to be counted; None leaves it to the rows.
     """
 
-    def __init__(self, opened: Opened, images: Samples | None = None) -> None:
-        self.opened = opened
-        self.given_images = images
-        self.sample = load_sample() if images is None else stratified(images, SAMPLE)
+    def __init__(
+        self, opened: Opened, samples: Samples | None = None, measure: Measure | None = None
+    ) -> None:
+        self.opened, self.measured_by = opened, measure
+        self.given = samples
+        self._all = samples or usual_samples(opened.model)
+        self.sample = stratified(self._all, SAMPLE)
         self.failures: dict[str, str] = {}
         self.kernels: KernelMap | None = None
         self._core = Memo(_MOST_RESULTS)
@@ -135,7 +142,7 @@ class Session:
 
     def compare(self, images: Samples, progress: Progress = silent) -> Iterator[None]:
         """Compare tensor by tensor; yields when it is there, or has failed."""
-        if self.opened.compared_with is None:
+        if not self.opened.is_comparable:
             return
         count = len(images)
         self._sets[count] = images
@@ -150,7 +157,7 @@ class Session:
 
     def count_values(self, images: Samples, progress: Progress = silent) -> Iterator[None]:
         """Histograms of all activations; not of TorchScript archives."""
-        if self.opened.is_float or "reference" not in self.opened.executions:
+        if not self._counts_values:
             return
         yield from self._attempt(
             "histograms",
@@ -168,11 +175,15 @@ class Session:
         """The sensitivity of every layer: each one's quantization switched off; ONNX files only."""
         if self.opened.original is None or not self._is_onnx:
             return
+        opened = self.opened
         yield from self._attempt(
             "sensitivity",
             len(images),
             lambda: sensitivity(
-                self.opened.model, images, float_model=self.opened.original, progress=progress
+                opened.model,
+                images,
+                float_model=None if opened.is_stand_in else opened.original,
+                progress=progress,
             ),
             progress,
         )
@@ -194,33 +205,60 @@ class Session:
         key = ("weight histogram", weight.name)
         return self.result(key, lambda: weight_histogram(weight, pair, self._no_floats))
 
+    @property
+    def is_bundled_sample(self) -> bool:
+        """Whether the rows are the bundled ones of CIFAR-10, of which there are more to fetch."""
+        return self.given is None and not self.sample.is_random
+
     @cached_property
     def full(self) -> Samples:
-        """All images; for CIFAR-10's, an error that says how to get them if they are not here."""
-        return load_full("test") if self.given_images is None else self.given_images
+        """All rows; for CIFAR-10's, an error that says how to get them if they are not here."""
+        return load_full("test") if self.is_bundled_sample else self._all
 
     @property
     def full_count(self) -> int:
         """How many `full` has, known before it is loaded."""
-        return CIFAR10_TEST if self.given_images is None else len(self.given_images)
+        return CIFAR10_TEST if self.is_bundled_sample else len(self._all)
+
+    @property
+    def noun(self) -> str:
+        """What one row is called."""
+        return "image" if self.sample.shown_as() == "picture" else "sample"
 
     @property
     def not_compared(self) -> str:
         """Why there is no comparison, in few words: the page's head has them all."""
+        if self.opened.is_float:
+            return "nothing is quantized"
         if self.opened.no_float:
             return "needs the float model"
-        if self.opened.compared_with is None:
+        if not self.opened.is_comparable:
             return "needs the float model as .pt2 or .safetensors"
         return "not measured" if "images" in self.failures else self.failures.get("comparison", "")
 
     @property
+    def not_counted(self) -> str:
+        """Why there are no histograms of activations and will be none; empty where they come."""
+        if "images" in self.failures:
+            return "Not counted: the given samples do not fit."
+        if not self._counts_values:
+            return f"The values inside {self.opened.path.name} cannot be seen here."
+        if "histograms" in self.failures:
+            return self.failures["histograms"]
+        return "" if self._best("histograms") is None else "Its values are not to be seen."
+
+    @property
+    def _counts_values(self) -> bool:
+        return not self.opened.is_float and "reference" in self.opened.executions
+
+    @property
     def _no_floats(self) -> str | None:
-        return "the float model is not known" if self.opened.no_float else None
+        return None if self.opened.original is not None else "the float model is not known"
 
     @property
     def _runs(self) -> tuple[Of, ...]:
         """The runs that are evaluated."""
-        has_float = self.opened.is_float or self.opened.float_path is not None
+        has_float = self.opened.is_float or self.opened.original is not None
         return (*(("float",) if has_float else ()), *self.opened.executions)
 
     @property
@@ -240,6 +278,9 @@ class Session:
             raise
         except QuantscopeError as error:
             self.failures[name] = str(error)
+        # Whatever goes wrong in one part, the others are still found.
+        except Exception as error:
+            self.failures[name] = mistake(error)
         yield
 
     def _best(self, name: str) -> Any:
@@ -249,8 +290,10 @@ class Session:
         return next((result for result in found if result is not None), None)
 
     def _try(self, images: Samples) -> bool:
-        """Whether the model takes these images and knows their labels; raises why not."""
-        ends = [int(images.labels.argmin()), int(images.labels.argmax())]
+        """Whether the model takes these rows and knows their labels; raises why not."""
+        ends = [0, len(images) - 1]
+        if images.targets is not None:
+            ends = [int(images.targets.argmin()), int(images.targets.argmax())]
         execution: Execution = next(iter(self.opened.executions), "reference")
         evaluate(self.opened.model, images.select(ends), execution=execution)
         return True
@@ -258,9 +301,21 @@ class Session:
     def _evaluation(self, of: Of, images: Samples, progress: Progress) -> Evaluation:
         opened, told = self.opened, _as(_DOING[of], progress)
         if of != "float":
-            return evaluate(opened.model, images, execution=of, progress=told)
+            floats = self._measured("float", len(images))
+            return evaluate(
+                opened.model,
+                images,
+                measure=self.measured_by,
+                execution=of,
+                floats=floats,
+                progress=told,
+            )
         model = opened.original or opened.model
-        return evaluate(model, images, execution="reference", progress=told)
+        measure = self.measured_by
+        # What is held against the float model says nothing of that model itself.
+        if measure is not None and measure.needs_floats:
+            measure = None
+        return evaluate(model, images, measure=measure, execution="reference", progress=told)
 
     def _gap(self, images: Samples) -> KernelGap:
         reference, runtime = (self._measured(of, len(images)) for of in ("reference", "runtime"))
@@ -279,7 +334,9 @@ def _as(what: str, progress: Progress) -> Progress:
 _sessions = Shared()
 
 
-def session_for(opened: Opened, images: Samples | None = None) -> Session:
-    """The session of this pair and these images, kept while a page shows it."""
-    key = (*opened.key, images.digest if images else "")
-    return _sessions.get(key, lambda: Session(opened, images))
+def session_for(
+    opened: Opened, samples: Samples | None = None, measure: Measure | None = None
+) -> Session:
+    """The session of this pair, these rows and this measure, kept while a page shows it."""
+    key = (*opened.key, samples.digest if samples else "", measure and measure.name)
+    return _sessions.get(key, lambda: Session(opened, samples, measure))

@@ -22,6 +22,11 @@ class Word:
 
 WORDS = {
     "float": Word("Float", "The network as it was trained, in 32-bit floating point."),
+    "stand_in": Word(
+        "Quantizers off",
+        "The same network with every quantizer switched off, for want of the float original: its "
+        "weights stay rounded.",
+    ),
     "reference": Word(
         "Its arithmetic",
         "The quantized network computed exactly as its file states, with no fused kernels.",
@@ -46,6 +51,12 @@ WORDS = {
         "Images",
         "All accuracies are of these: CIFAR-10 test images, as many of each class, unless other "
         "images were given.",
+    ),
+    "measure": Word(
+        "Measured",
+        "What is counted of the outputs, one number for each sample; shown is their mean. With "
+        "labels it is the accuracy, without them the agreement with the float model, or how far "
+        "the outputs lie from it.",
     ),
     "colour": Word(
         "Colour by", "The number that gives each layer its colour, here and in the table."

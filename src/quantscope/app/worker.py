@@ -1,7 +1,5 @@
 """Do long work in a thread of marimo's, with progress in a `Job` and a way to stop it."""
 
-import sys
-import traceback
 from collections.abc import Callable, Iterator
 from threading import Event, Lock
 from time import monotonic
@@ -9,6 +7,7 @@ from typing import Any
 
 import marimo as mo
 
+from quantscope.app.mistake import mistake
 from quantscope.app.widgets import Job
 from quantscope.errors import QuantscopeError, StoppedError
 from quantscope.progress import Progress
@@ -87,12 +86,3 @@ class Worker:
                 self.job.what, self.job.done, self.job.total = what, done, total
 
         return progress
-
-
-def mistake(error: Exception) -> str:
-    """Make a line for what should not happen: a page that goes on beats a thread that dies unseen.
-
-    The traceback goes to the terminal, for whoever mends it.
-    """
-    traceback.print_exception(error, file=sys.__stderr__)
-    return f"This did not work, and it is a mistake in quantscope: {error!r}"

@@ -1,5 +1,6 @@
 """Run `quantscope evaluate`: measure a model."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -14,24 +15,25 @@ from quantscope.cli.options import (
     Json,
     LowerIsBetter,
     MeasureOption,
-    load_images,
     load_measure,
 )
 from quantscope.cli.outputs import careful
-from quantscope.progress import Progress
+from quantscope.cli.rows import load_samples, takes_rows
 
 if TYPE_CHECKING:
-    from quantscope.data import Samples
+    from quantscope.data import RowWishes
     from quantscope.model import Execution, Model
     from quantscope.run import Evaluation, KernelGap, PairedDelta
 
 
 @careful
+@takes_rows
 def command(
     model: Annotated[
         str, typer.Argument(help="A model file, or resnet8, resnet8-int8, -uint8, -torch.")
     ],
-    data: Data = "sample",
+    data: Data = None,
+    rows: "RowWishes | None" = None,
     images: Images = None,
     execution: Annotated[
         Literal["runtime", "reference", "both"] | None,
@@ -41,7 +43,8 @@ def command(
         ),
     ] = None,
     against: Annotated[
-        str | None, typer.Option(help="A second model, say the float one, compared by image.")
+        str | None,
+        typer.Option(help="A second model, say the float one, compared by sample."),
     ] = None,
     measure: MeasureOption = None,
     lower_is_better: LowerIsBetter = False,
@@ -54,20 +57,26 @@ def command(
 
     Example: quantscope evaluate resnet8 --data full --execution reference
     """
-    from quantscope.model import open_model
+    from quantscope.model import need_original, open_model
     from quantscope.report import evaluation_view
     from quantscope.run import evaluate, kernel_gap, paired
 
     counted = load_measure(measure, lower_is_better=lower_is_better)
-    chosen = load_images(data, images)
+    opened, other = open_model(model), None if against is None else open_model(against)
+    chosen = load_samples(opened, data, rows, images=images)
+    compares = counted.needs_floats if counted is not None else chosen.targets is None
+    floats: Model | str | None = float_model
+    if floats is None and compares and other is not None and other.is_float:
+        # What the measure compares with is the second model: there is no other to hold it against.
+        floats, other = other, None
     with progress_bar() as progress:
         gap: KernelGap | None = None
         if execution == "both":
             gap = kernel_gap(
-                model,
+                opened,
                 chosen,
                 measure=counted,
-                float_model=float_model,
+                float_model=floats,
                 batch=batch,
                 int8_kernels=int8_kernels,
                 progress=progress,
@@ -76,10 +85,10 @@ def command(
         else:
             results = [
                 evaluate(
-                    model,
+                    opened,
                     chosen,
                     measure=counted,
-                    float_model=float_model,
+                    float_model=floats,
                     execution=execution,
                     batch=batch,
                     int8_kernels=int8_kernels,
@@ -87,10 +96,21 @@ def command(
                 )
             ]
         deltas = []
-        if against:
-            other = open_model(against)
+        if other is not None:
+            if compares and floats is None:
+                floats = need_original(opened)  # one float model for both
+            evaluate_other = partial(
+                evaluate,
+                other,
+                chosen,
+                measure=counted,
+                float_model=floats,
+                int8_kernels=int8_kernels if other.framework == "onnx" else None,
+                progress=lambda what, done, of: progress(f"{what} {other.name}", done, of),
+            )
+            # In the first one's execution, or in the only one that it has.
             deltas = [
-                paired(result, _baseline(other, chosen, result.execution, int8_kernels, progress))
+                paired(result, evaluate_other(execution=_in(other, result.execution)))
                 for result in results
             ]
     if as_json:
@@ -99,23 +119,8 @@ def command(
     show(evaluation_view(results, deltas, gap), show_grid)
 
 
-def _baseline(
-    model: "Model",
-    data: "Samples",
-    execution: "Execution",
-    int8_kernels: bool | None,
-    progress: Progress,
-) -> "Evaluation":
-    """Evaluate the second model in the first one's execution, or in the only one that it has."""
-    from quantscope.run import evaluate
-
-    return evaluate(
-        model,
-        data,
-        execution=execution if execution in model.executions else None,
-        int8_kernels=int8_kernels if model.framework == "onnx" else None,
-        progress=lambda what, done, total: progress(f"{what} {model.name}", done, total),
-    )
+def _in(model: "Model", execution: "Execution") -> "Execution | None":
+    return execution if execution in model.executions else None
 
 
 def _as_dict(

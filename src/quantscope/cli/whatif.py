@@ -13,18 +13,23 @@ from quantscope.cli.options import (
     Images,
     Int8Kernels,
     Json,
+    LowerIsBetter,
+    MeasureOption,
     QuantizedModel,
-    load_images,
+    load_measure,
     stated_or_shipped,
 )
 from quantscope.cli.outputs import Writes, careful
+from quantscope.cli.rows import load_samples, takes_rows
 
 if TYPE_CHECKING:
+    from quantscope.data import RowWishes
     from quantscope.edit import Applied, Edit, Editor, Recipe
     from quantscope.report import Skipped
 
 
 @careful
+@takes_rows
 def command(
     model: QuantizedModel,
     float_model: FloatModelOrProgram = None,
@@ -42,6 +47,13 @@ def command(
         list[str] | None,
         typer.Option("--range", help="TENSOR=LOW,HIGH; scale and zero-point follow."),
     ] = None,
+    bits: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="TARGET=BITS, 2 to 8 or 16: a TENSOR, a LAYER, weights, activations or all. The "
+            "range stays, scale and zero-point follow."
+        ),
+    ] = None,
     off: Annotated[
         list[str] | None,
         typer.Option(help="No quantization of a LAYER, a TENSOR, all weights, all activations."),
@@ -54,10 +66,13 @@ def command(
         typer.Option("--other-model", help="Replay the recipe though it is for another model."),
     ] = False,
     images: Images = None,
-    data: Data = "sample",
+    data: Data = None,
+    rows: "RowWishes | None" = None,
     execution: Annotated[
         Literal["reference", "runtime"], stated_or_shipped(", of ONNX models.")
     ] = "reference",
+    measure: MeasureOption = None,
+    lower_is_better: LowerIsBetter = False,
     int8_kernels: Int8Kernels = None,
     batch: Batch = None,
     sqnr: Annotated[
@@ -78,7 +93,7 @@ def command(
 ) -> None:
     """Change parameters of a quantized model and see what that does to its answers.
 
-    Edits act in this order: those of the recipe, --set, --range, --off, --on.
+    Edits act in this order: those of the recipe, --set, --range, --bits, --off, --on.
 
     Example: quantscope whatif resnet8-int8 --set stack2.conv1.out.scale=x2 -o edited.onnx
 
@@ -89,18 +104,23 @@ def command(
     from quantscope.edit import Recipe, describe
     from quantscope.errors import BadConfigError
     from quantscope.files import check_outputs
+    from quantscope.model import open_model
     from quantscope.report import effect_lines
     from quantscope.run.whatif import WhatIf
 
-    opened = None if recipe is None else _recipe(recipe)
-    edits = _edits(set_, range_, off, on)
-    if opened is None and not edits:
-        raise BadConfigError("Nothing is to be changed; give --set, --range, --off or --recipe")
-    chosen = load_images(data, images)
+    replayed = None if recipe is None else _recipe(recipe)
+    edits = _edits(set_, range_, bits, off, on)
+    if replayed is None and not edits:
+        raise BadConfigError(
+            "Nothing is to be changed; give --set, --range, --bits, --off or --recipe"
+        )
+    opened = open_model(model)
+    chosen = load_samples(opened, data, rows, images=images)
     what_if = WhatIf(
-        model,
+        opened,
         chosen,
         float_model=float_model,
+        measure=load_measure(measure, lower_is_better=lower_is_better),
         execution=execution,
         int8_kernels=int8_kernels,
         # The quick set is all of them: a command gives one answer, over every image that was asked
@@ -109,7 +129,7 @@ def command(
         batch=batch,
     )
     _check_kind(output, what_if.editor)
-    applied, skipped = _apply(opened, edits, what_if.editor, other_model=other_model)
+    applied, skipped = _apply(replayed, edits, what_if.editor, other_model=other_model)
     # Only now is it known which files the edits are made from.
     check_outputs(filter(None, [output, save_recipe]), reads=applied.sources)
     with progress_bar() as progress:
@@ -162,14 +182,19 @@ def _recipe(name: str) -> "Recipe":
 
 
 def _edits(
-    set_: list[str] | None, range_: list[str] | None, off: list[str] | None, on: list[str] | None
+    set_: list[str] | None,
+    range_: list[str] | None,
+    bits: list[str] | None,
+    off: list[str] | None,
+    on: list[str] | None,
 ) -> "list[Edit]":
     """Read the options in the order in which their edits act."""
-    from quantscope.edit import parse_off, parse_on, parse_range, parse_set
+    from quantscope.edit import parse_bits, parse_off, parse_on, parse_range, parse_set
 
     return [
         *map(parse_set, set_ or ()),
         *map(parse_range, range_ or ()),
+        *map(parse_bits, bits or ()),
         *map(parse_off, off or ()),
         *map(parse_on, on or ()),
     ]

@@ -1,7 +1,7 @@
 """Feed a model: turn rows of samples into the arrays that its inputs take, batch by batch."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, NamedTuple
 
@@ -60,17 +60,22 @@ class Intake:
     @classmethod
     def of(cls, model: Model, *, least: int = 1, most: int | None = None) -> "Intake":
         """Say how an opened model is fed; refuse inputs that arrays of numbers cannot be for."""
-        ports = model.inputs
-        check_ports(model.name, ports)
-        found = find_batching(ports, model.outputs)
+        limits = {name: use.ids_below for name, use in model.input_uses.items() if use.ids_below}
+        found = cls.of_ports(model.name, model.inputs, model.outputs)
+        return replace(found, least=least, most=most, ids_below=limits)
+
+    @classmethod
+    def of_ports(cls, model: str, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> "Intake":
+        """Say how a model with these ports is fed; refuse as `of` does."""
+        check_ports(model, inputs)
+        found = find_batching(inputs, outputs)
         fixed = found.fixed
         if fixed is not None and fixed > _MOST_AT_ONCE:
             raise BadModelError(
-                f"{model.path} takes {fixed:,} rows at once, more than the {_MOST_AT_ONCE:,} that "
+                f"{model} takes {fixed:,} rows at once, more than the {_MOST_AT_ONCE:,} that "
                 "are run; export it with a batch of 1, or an open one"
             )
-        limits = {name: use.ids_below for name, use in model.input_uses.items() if use.ids_below}
-        return cls(model.name, ports, fixed, least, most, found.axes, limits)
+        return cls(model, inputs, fixed, axes=found.axes)
 
     def default_batch(self) -> int:
         """Choose as many rows as keep the inputs of a batch near 4 MB, at most 256."""
@@ -212,7 +217,7 @@ class Intake:
             row = arrays[port.name].shape[1:]
             dims = [d for at, d in enumerate(port.shape or ()) if at != self._axis(place)]
             for dim, size in zip(dims, row, strict=False) if len(dims) == len(row) else ():
-                if not isinstance(dim, str) or not dim:
+                if not isinstance(dim, str) or not dim.strip("?"):
                     continue
                 known, first = sizes.setdefault(dim, (size, port.name))
                 if known != size:

@@ -66,7 +66,10 @@ class ValueType:
 
 @dataclass(frozen=True)
 class Reading:
-    """One input of a layer: its name in the file and, behind quantizers, where it comes from."""
+    """One input of a layer: its name in the file and, behind quantizers, where it comes from.
+
+    `run_time_dtype` is the type that it is quantized to by parameters found when the model runs.
+    """
 
     name: str
     role: OperandRole
@@ -75,6 +78,7 @@ class Reading:
     dtype: str
     shape: Shape | None
     sized: Shape | None
+    run_time_dtype: str | None = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,7 @@ class Step:
     attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
     subgraphs: tuple[str, ...] = ()
     keeps_params: bool = False
+    default_attributes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -151,6 +156,7 @@ def assemble(parts: Parts) -> Assembled:
             shape=reading.shape,
             source=source_of(reading.origin),
             quant=tensors[reading.draft] if reading.draft else None,
+            run_time_dtype=reading.run_time_dtype,
         )
 
     def write(name: str) -> Operand:
@@ -187,6 +193,7 @@ def assemble(parts: Parts) -> Assembled:
                 [_kept_bytes(r.dtype, r.sized) for r in step.reads if r.role in ("weight", "bias")]
             ),
             live_bytes=live[index],
+            default_attributes=step.default_attributes,
         )
 
     return Assembled(

@@ -15,7 +15,9 @@ from quantscope.files import as_argument
 
 Role = Literal["activation", "weight", "bias"]
 OperandRole = Literal["activation", "weight", "bias", "setting"]
-NetworkFormat = Literal["float", "qdq", "qoperator", "mixed", "pt2e", "torchscript"]
+NetworkFormat = Literal[
+    "float", "qdq", "qoperator", "mixed", "dynamic", "blocks", "pt2e", "torchscript"
+]
 AttributeValue = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
 
 Array = NDArray[Any]
@@ -107,7 +109,7 @@ class QuantTensor:
     @property
     def stored_bytes(self) -> int | None:
         """The bytes of the data in its quantized type; None where a dimension is unknown."""
-        return bytes_of(self.shape, self.params.bits)
+        return bytes_of(self.shape, self.params.type_bits)
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,8 @@ class Operand:
 
     `dtype` is the type in which it is kept, the quantized one if there is one. `source` is the
     layer that makes it, None for a model input or a constant. A `setting` is a shape, an axis and
-    the like.
+    the like. `run_time_dtype` is the type that the layer quantizes it to on the way in, with a
+    scale and a zero-point that are found when the model runs (dynamic quantization); else None.
     """
 
     name: str
@@ -125,6 +128,7 @@ class Operand:
     shape: Shape | None
     source: str | None
     quant: QuantTensor | None
+    run_time_dtype: str | None = None
 
 
 @dataclass(frozen=True)
@@ -136,7 +140,8 @@ class Layer:
     other kind, None where they cannot be counted. `weight_bytes` are the constants it reads, in
     their quantized type, without scales. `live_bytes` is the memory of all activations that exist
     while the layer runs: those that it reads and writes, and those that wait for a later layer,
-    each in its quantized type, none sharing memory with another.
+    each in its quantized type, none sharing memory with another. `default_attributes` names those
+    of its attributes that say nothing: their value is the operator's default.
     """
 
     name: str
@@ -151,6 +156,12 @@ class Layer:
     macs: int | None
     weight_bytes: int | None
     live_bytes: int | None
+    default_attributes: frozenset[str] = frozenset()
+
+    @property
+    def telling_attributes(self) -> Mapping[str, AttributeValue]:
+        """The attributes whose values are not the operator's defaults."""
+        return {k: v for k, v in self.attributes.items() if k not in self.default_attributes}
 
     @property
     def weight(self) -> QuantTensor | None:
@@ -167,7 +178,9 @@ class Layer:
 
     @property
     def is_quantized(self) -> bool:
-        return any(operand.quant for operand in (*self.inputs, *self.outputs))
+        return any(
+            operand.quant or operand.run_time_dtype for operand in (*self.inputs, *self.outputs)
+        )
 
 
 @dataclass(frozen=True)
@@ -202,7 +215,18 @@ class Network:
 
     @property
     def is_quantized(self) -> bool:
-        return bool(self.tensors)
+        return bool(self.tensors) or bool(self.run_time_activations)
+
+    @property
+    def run_time_activations(self) -> tuple[Operand, ...]:
+        """List the activations whose parameters are found when the model runs, each once."""
+        found = {
+            (operand.name, operand.run_time_dtype): operand
+            for layer in self.layers
+            for operand in layer.inputs
+            if operand.run_time_dtype is not None
+        }
+        return tuple(found.values())
 
     @property
     def macs(self) -> int | None:

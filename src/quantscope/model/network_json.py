@@ -52,6 +52,7 @@ def params_to_dict(params: QuantParams, *, full: bool = False) -> dict[str, Any]
     return {
         "dtype": params.dtype,
         "bits": params.bits,
+        "type_bits": params.type_bits,
         "per_channel": not is_single,
         "axis": params.axis,
         "block_size": params.block_size or None,
@@ -111,6 +112,7 @@ def _operand(operand: Operand) -> dict[str, Any]:
         "shape": None if operand.shape is None else list(operand.shape),
         "source": operand.source,
         "tensor": operand.quant.name if operand.quant else None,
+        "run_time_dtype": operand.run_time_dtype,
     }
 
 

@@ -10,7 +10,7 @@ when it is given everything at once.
 import contextlib
 import io
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -33,8 +33,14 @@ from quantscope.data import Feeds
 from quantscope.errors import BadModelError
 from quantscope.progress import Progress, silent
 from quantscope.quantize.config import PtqConfig
+from quantscope.quantize.images import CalibrationRows
 
 Array = NDArray[Any]
+
+VALUE_BYTES_A_BATCH = 256 << 20
+"""The most that all values of a batch may take: they are in memory at once."""
+_NO_RANGE = 1e30
+"""What masks are filled with, infinity or float32's least number, says nothing of a range."""
 
 
 class QuickHistogramCollector(HistogramCollector):  # type: ignore[misc]
@@ -101,25 +107,36 @@ class Extremes:
             count=self.count + other.count,
         )
 
+    @property
+    def is_boundless(self) -> bool:
+        """Whether there are values that no range can hold beside others, as masks have them."""
+        return bool(self.count and max(abs(self.lowest), abs(self.highest)) >= _NO_RANGE)
+
 
 @dataclass(frozen=True)
 class Ranges:
-    """The ranges of all tensors: `data` as `quantize_static` takes them, `extremes` as seen."""
+    """The ranges of all tensors: `data` as `quantize_static` takes them, `extremes` as seen.
+
+    `boundless` are the tensors without a range, in the order in which they are made.
+    """
 
     data: TensorsData
     extremes: dict[str, Extremes]
+
+    @property
+    def boundless(self) -> tuple[str, ...]:
+        return tuple(name for name, found in self.extremes.items() if found.is_boundless)
 
 
 def tensor_ranges(
     model: Path,
     config: PtqConfig,
-    batches: Callable[[], Iterator[Feeds]],
+    rows: CalibrationRows,
     *,
-    images: int,
     threads: int = 0,
     progress: Progress = silent,
 ) -> Ranges:
-    """Find the range of every float tensor. `batches` is called once a pass."""
+    """Find the range of every float tensor; the rows are run once or twice."""
     method = METHODS[config.calibration or "minmax"]
     with tempfile.TemporaryDirectory(prefix="quantscope-") as folder:
         augmented = Path(folder) / "augmented.onnx"
@@ -129,18 +146,23 @@ def tensor_ranges(
         names = _in_order(calibrator.model.graph, calibrator.tensors_to_calibrate)
         session = _session(augmented, threads=threads)
         passes = 1 if method is CalibrationMethod.MinMax else 2
-        tell = _Counter(progress, images * passes)
+        tell = _Counter(progress, len(rows) * passes)
+        most = _rows_at_once(session, names, rows)
 
         def tensors() -> Iterator[dict[str, Array]]:
-            for feed in batches():
-                yield dict(zip(names, _run(session, names, feed), strict=True))
-                tell(len(next(iter(feed.values()))))
+            for batch in rows.batches(most):
+                yield dict(zip(names, _run(session, names, batch.feeds), strict=True))
+                tell(batch.samples)
 
         extremes = _extremes(tensors())
+        _check_outputs(extremes, {value.name for value in onnx.load(model).graph.output})
         if method is CalibrationMethod.MinMax:
             found = {name: (e.lowest, e.highest) for name, e in extremes.items()}
         else:
             found = _histogram_ranges(tensors(), extremes, config)
+    for name, (lowest, _) in found.items():
+        if extremes[name].is_boundless:  # it gets no quantizer, but an entry is asked for
+            found[name] = (np.zeros_like(lowest), np.zeros_like(lowest))
     data = {
         n: TensorData(lowest=np.array(lo), highest=np.array(hi)) for n, (lo, hi) in found.items()
     }
@@ -153,6 +175,31 @@ def _session(model: Path, *, threads: int) -> ort.InferenceSession:
     options.intra_op_num_threads = threads
     options.log_severity_level = 4  # errors are raised, and ours to phrase
     return ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+
+
+def _rows_at_once(session: ort.InferenceSession, names: list[str], rows: CalibrationRows) -> int:
+    """Find how many rows' values fit into memory at once, by running the first."""
+    first = rows.first()
+    value_bytes = sum(values.nbytes for values in _run(session, names, first.feeds))
+    return max(1, VALUE_BYTES_A_BATCH * first.rows // max(value_bytes, 1))
+
+
+def _check_outputs(extremes: dict[str, Extremes], outputs: set[str]) -> None:
+    """Refuse a network whose own outputs are infinite; inside, masks may be."""
+    if any(found.count and _is_infinite(found) for n, found in extremes.items() if n in outputs):
+        first = next(name for name, found in extremes.items() if _is_infinite(found))
+        raise BadModelError(_no_range(first))
+
+
+def _is_infinite(found: Extremes) -> bool:
+    return not (np.isfinite(found.lowest) and np.isfinite(found.highest))
+
+
+def _no_range(name: str) -> str:
+    return (
+        f"Tensor '{name}' has infinite or NaN values for a calibration row, so it has no range; "
+        "check the float model and the rows"
+    )
 
 
 def _in_order(graph: onnx.GraphProto, tensors: set[str]) -> list[str]:
@@ -195,11 +242,8 @@ def _extremes_of(name: str, values: Array) -> Extremes:
     if not values.size:
         zero = np.zeros((), values.dtype)
         return Extremes(zero, zero, zero, 0)
-    if not np.isfinite(values).all():
-        raise BadModelError(
-            f"Tensor '{name}' has infinite or NaN values for a calibration row, so it has no "
-            "range; check the float model and the rows"
-        )
+    if np.isnan(values).any():
+        raise BadModelError(_no_range(name))
     return Extremes(values.min(), values.max(), np.abs(values).min(), values.size)
 
 
@@ -217,7 +261,7 @@ def _histogram_ranges(
         scenario="same",
     )
     bins = config.histogram_bins or 0
-    filled = {name: found for name, found in extremes.items() if found.count}
+    filled = {n: found for n, found in extremes.items() if found.count and not found.is_boundless}
     span = {name: _span(found, magnitudes=symmetric) for name, found in filled.items()}
     counts: dict[str, Array] = {}
     edges: dict[str, Array] = {}

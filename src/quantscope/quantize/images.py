@@ -1,10 +1,12 @@
 """Choose calibration rows, and give them in the shapes and types that a model takes."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
-from quantscope.data import Feeds, Intake, Samples, balanced_order, calibration_set
+from quantscope.data import Batch, Intake, Samples, balanced_order, calibration_set
 from quantscope.errors import BadConfigError, BadDataError
 from quantscope.model import Port, show_shape
 from quantscope.quantize.config import PtqConfig
@@ -54,15 +56,33 @@ def _check_takes_images(model: str, ports: Sequence[Port]) -> None:
     )
 
 
-def batches(samples: Samples, intake: Intake) -> Iterator[Feeds]:
-    """Give the rows as the model takes them, by batches; what does not fit is said at once."""
-    fixed = intake.fixed_batch
-    if fixed and len(samples) % fixed:
-        raise BadConfigError(
-            f"{intake.model} takes {fixed} rows at once, and {len(samples)} calibration rows do "
-            f"not divide by that; choose a multiple of {fixed}"
-        )
-    size = fixed or max(1, min(MAX_BATCH, INPUT_BYTES_A_BATCH // max(intake.row_bytes, 1)))
-    feed = intake.feeder(samples)
-    starts = range(0, len(samples), size)
-    return (feed(start, min(start + size, len(samples))) for start in starts)
+@dataclass(frozen=True)
+class CalibrationRows:
+    """The rows of a calibration as the model takes them; made, it has said what does not fit."""
+
+    samples: Samples
+    intake: Intake
+
+    def __post_init__(self) -> None:
+        fixed, count = self.intake.fixed_batch, len(self.samples)
+        if fixed and count % fixed:
+            raise BadConfigError(
+                f"{self.intake.model} takes {fixed} rows at once, and {count} calibration rows do "
+                f"not divide by that; choose a multiple of {fixed}"
+            )
+        self.intake.feeder(self.samples)
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def first(self) -> Batch:
+        """Give the least that the model takes: one row, or its fixed batch."""
+        return next(self.intake.batches(self.samples, 1))
+
+    def batches(self, most: int = MAX_BATCH) -> Iterator[Batch]:
+        """Give all rows, no more than `most` at once where the model leaves the choice."""
+        # Open dimensions count as 1 in what the model says.
+        numbers = sum(prod(array.shape[1:]) for array in self.samples.arrays.values())
+        row_bytes = max(self.intake.row_bytes, 4 * numbers)
+        size = min(MAX_BATCH, INPUT_BYTES_A_BATCH // row_bytes, most)
+        return self.intake.batches(self.samples, max(1, size))

@@ -22,6 +22,7 @@ __all__ = [
     "no_data_warning",
     "one_value_warning",
     "provenance_text",
+    "random_warnings",
 ]
 
 
@@ -65,6 +66,7 @@ def make_provenance(
             "images": len(images),
             "digest": images.digest,
             "indices_digest": hashlib.sha256(indices.tobytes()).hexdigest(),
+            **({"random": True} if images.is_random else {}),
         },
         "float_model_digest": float_digest,
         "versions": {"quantscope": __version__} | {name: version(name) for name in packages},
@@ -84,3 +86,13 @@ def one_value_warning(tensor: str, value: float, *, images: int) -> str:
 
 def no_data_warning(tensor: str) -> str:
     return f"The quantizer of '{tensor}' saw no data in calibration; its scale means nothing"
+
+
+def random_warnings(images: Samples) -> tuple[str, ...]:
+    """Say of rows that were made, not found, how little their ranges mean."""
+    if not images.is_random:
+        return ()
+    return (
+        "It was calibrated with random rows: its ranges are those of noise and mean little for "
+        "real data; calibrate with real rows before you judge or use it",
+    )

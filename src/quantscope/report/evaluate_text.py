@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from quantscope.plain_text import many, printable
 from quantscope.report.table import Column, Line, Strong, Table
-from quantscope.report.wording import number, paired_text, score_text, shape_text
-from quantscope.run import MEASURES, Evaluation, KernelGap, OutputDeviation, PairedDelta
+from quantscope.report.wording import is_accuracy, number, paired_text, score_text, shape_text
+from quantscope.run import Evaluation, KernelGap, OutputDeviation, PairedDelta
 
 # A confusion table of more classes than this fits no terminal; the lowest ones are named instead.
 _MOST_CLASSES = 20
@@ -31,8 +31,7 @@ def evaluation_view(
 
 def _evaluation(result: Evaluation) -> Iterator[Line | Table]:
     yield Line(f"{result.model}  {result.execution} execution", "strong")
-    is_accuracy = result.tells_classes and result.scored is not None
-    if is_accuracy and result.score.measure == MEASURES["top1"].name:
+    if is_accuracy(result):
         low, high = result.interval_95
         loss = "not finite" if result.loss is None else f"{result.loss:.4f}"
         yield Line(
@@ -161,8 +160,7 @@ def confusion_table(result: Evaluation) -> Table:
 def _delta(delta: PairedDelta) -> Iterator[Line]:
     other = delta.second
     yield Line(
-        f"against {other.model}, {other.execution} execution, {other.accuracy:.2%}: "
-        f"{paired_text(delta)}"
+        f"against {other.model}, {other.execution} execution, {_value(other)}: {paired_text(delta)}"
     )
     changes = [
         (100 * change.delta, change.name) for change in delta.per_class if change.delta is not None
@@ -171,6 +169,12 @@ def _delta(delta: PairedDelta) -> Iterator[Line]:
         text = ", ".join(f"{name} {points:+.1f}" for points, name in sorted(changes))
         yield Line(f"by class, in points: {text}")
         yield Line()
+
+
+def _value(evaluation: Evaluation) -> str:
+    if is_accuracy(evaluation):
+        return f"{evaluation.accuracy:.2%}"
+    return f"{evaluation.score.measure} {score_text(evaluation.score)}"
 
 
 def _gap(gap: KernelGap) -> Iterator[Line]:

@@ -126,7 +126,7 @@ def _facts(network: Network, layer: Layer) -> Iterator[Fact]:
         yield Fact("reads", _operand_text(network, operand))
     for operand in layer.outputs:
         yield Fact("writes", _operand_text(network, operand))
-    for name, value in layer.attributes.items():
+    for name, value in layer.telling_attributes.items():
         yield Fact(printable(name), attribute_text(value))
     for name in layer.subgraphs:
         yield Fact("subgraph", f"{printable(name)}, not entered")
@@ -151,7 +151,7 @@ def _tensor_facts(tensor: QuantTensor) -> Iterator[Fact]:
         grain = "per tensor"
     else:
         grain = f"per channel, {params.scale.size:,} along axis {params.axis}"
-    yield Fact("type", f"{params.dtype}, {grain}")
+    yield Fact("type", f"{params.type_text}, {grain}")
     yield Fact("scale", spread_text(params.scale, 8))
     yield Fact("zero-point", spread_text(params.zero_point, 8))
     yield Fact("step", spread_text(params.step, 8))

@@ -15,6 +15,8 @@ FORMATS = {
     "qdq": "ONNX QDQ",
     "qoperator": "ONNX QOperator",
     "mixed": "ONNX, QDQ and QOperator mixed",
+    "dynamic": "ONNX, dynamically quantized",
+    "blocks": "ONNX, weights quantized in blocks",
     "pt2e": "PyTorch PT2E program",
     "torchscript": "TorchScript archive",
 }
@@ -59,15 +61,25 @@ def quantized_text(network: Network) -> str:
         return "nothing: this is a float model"
     kinds: Counter[tuple[str, str]] = Counter()
     for tensor in network.tensors:
-        kinds[tensor.role, f"{tensor.params.dtype}{_grain(tensor)}"] += 1
+        kinds[tensor.role, f"{tensor.params.type_text}{_grain(tensor)}"] += 1
     parts = []
     for role, plural in (("activation", "activations"), ("weight", "weights"), ("bias", "biases")):
         for (kind, text), size in kinds.items():
             if kind == role:
                 parts.append(f"{size:,} {role if size == 1 else plural} {text}")
+        if role == "activation":
+            parts += _dynamic_parts(network)
     floats = sum(not layer.is_quantized for layer in network.layers)
     left = f"; {floats:,} of {len(network.layers):,} layers are float" if floats else ""
     return ", ".join(parts) + left
+
+
+def _dynamic_parts(network: Network) -> Iterator[str]:
+    """Count the activations of dynamic quantization, by type."""
+    found = Counter(operand.run_time_dtype for operand in network.run_time_activations)
+    for dtype, size in found.items():
+        what = "activation" if size == 1 else "activations"
+        yield f"{size:,} {what} {dtype}, dynamic (parameters found at run time)"
 
 
 def layer_table(network: Network) -> Table:
@@ -90,7 +102,7 @@ def layer_table(network: Network) -> Table:
                 printable(layer.name),
                 type_text(layer, in_quantized=network.is_quantized),
                 flow_text(layer, batch),
-                elided(attributes_text(layer.attributes), _MOST_ATTRIBUTES),
+                elided(attributes_text(layer.telling_attributes), _MOST_ATTRIBUTES),
                 _or_dash(layer.macs, amount(layer.macs)),
                 _or_dash(layer.weight_bytes, count(layer.weight_bytes)),
                 count(layer.live_bytes),
@@ -131,7 +143,7 @@ def activation_table(network: Network) -> Table:
         rows=tuple(
             (
                 printable(tensor.name),
-                tensor.params.dtype,
+                tensor.params.type_text,
                 spread_text(tensor.params.scale, 5),
                 *([spread_text(tensor.params.step, 4)] if steps else []),
                 spread_text(tensor.params.zero_point, 4),
@@ -170,7 +182,7 @@ def constant_table(network: Network) -> Table:
             (
                 printable(tensor.name),
                 shape_text(tensor.shape),
-                tensor.params.dtype,
+                tensor.params.type_text,
                 _axis(tensor),
                 *_scales(tensor, several=several),
                 *([spread_text(tensor.params.step, 3)] if steps else []),
@@ -255,7 +267,7 @@ def _format(network: Network) -> str:
 
 
 def _port(operand: Operand) -> str:
-    kept = f", quantized to {operand.quant.params.dtype}" if operand.quant else ""
+    kept = f", quantized to {operand.quant.params.type_text}" if operand.quant else ""
     dtype = "" if operand.quant else f" {operand.dtype}"
     return f"{printable(operand.name)} {shape_text(operand.shape)}{dtype}{kept}"
 

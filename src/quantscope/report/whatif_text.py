@@ -6,7 +6,7 @@ from quantscope.edit import Change, Edit, describe
 from quantscope.model import QuantParams
 from quantscope.plain_text import many, printable
 from quantscope.report.table import Column, Table
-from quantscope.report.wording import paired_text, rounded
+from quantscope.report.wording import is_accuracy, paired_text, rounded, score_text
 from quantscope.run import Evaluation
 from quantscope.run.whatif import DownstreamSqnr, Effect
 
@@ -26,7 +26,7 @@ def effect_lines(
     applied, edited = effect.applied, effect.evaluation
     yield (
         f"{effect.against_base.second.model} with {many(len(applied.edits), 'edit')}, "
-        f"{edited.execution} execution, {many(edited.images, 'image')} of {edited.data}"
+        f"{edited.execution} execution, {many(edited.images, edited.sample_word)} of {edited.data}"
     )
     yield from (f"  {printable(describe(edit))}" for edit in applied.edits)
     if skipped:
@@ -56,10 +56,17 @@ def _accuracies(effect: Effect) -> Iterator[str]:
     rows = [("edited", effect.evaluation), ("original", base.second)]
     if floats is not None:
         rows.append(("float", floats.second))
+    score = effect.evaluation.score
+    if not is_accuracy(effect.evaluation):
+        yield score.measure
     for name, evaluation in rows:
-        yield f"{name:<9} {_accuracy(evaluation)}"
+        yield f"{name:<9} {_score(evaluation)}"
+    against = effect.evaluation.against_float
+    if against is not None:
+        yield f"against {printable(against.model)}"
     if effect.unchanged:
-        yield "changes nothing at the output: every score of every image is as it was"
+        what = "every score of every image" if base.tells_classes else "every output"
+        yield f"changes nothing at the output: {what} is as it was"
         return
     yield f"edited against original: {paired_text(base)}"
     changes = sorted((c.delta, c.name) for c in base.per_class if c.delta)
@@ -70,14 +77,17 @@ def _accuracies(effect: Effect) -> Iterator[str]:
         yield f"edited against float: {paired_text(floats)}"
 
 
-def _accuracy(evaluation: Evaluation) -> str:
-    low, high = evaluation.interval_95
+def _score(evaluation: Evaluation) -> str:
     bad = evaluation.not_finite
-    nan = f", {many(bad, 'image')} with a NaN score" if bad else ""
-    return f"{evaluation.accuracy:.2%}  [{low:.2%}, {high:.2%}] at 95 %{nan}"
+    nan = f", {many(bad, evaluation.sample_word)} with a NaN score" if bad else ""
+    return f"{score_text(evaluation.score)}{nan}"
 
 
 def _changes(changes: Sequence[Change]) -> Table:
+    has_bits = any(
+        change.before and change.after and change.before.bits != change.after.bits
+        for change in changes
+    )
     return Table(
         "what changed in the model",
         (
@@ -85,6 +95,7 @@ def _changes(changes: Sequence[Change]) -> Table:
             Column("because"),
             Column("scale"),
             Column("zero-point"),
+            *([Column("bits")] if has_bits else []),
             Column("integers", right=True),
         ),
         tuple(
@@ -93,6 +104,7 @@ def _changes(changes: Sequence[Change]) -> Table:
                 {"edit": "edited", "shared": "shared parameters"}.get(change.kind, change.kind),
                 _arrow(change.before, change.after, "scale"),
                 _arrow(change.before, change.after, "zero_point"),
+                *([_arrow(change.before, change.after, "bits")] if has_bits else []),
                 f"{change.integers_changed:,}" if change.integers_changed else "",
             )
             for change in changes
@@ -109,6 +121,8 @@ def _arrow(before: QuantParams | None, after: QuantParams | None, what: str) -> 
 def _numbers(params: QuantParams | None, what: str) -> str:
     if params is None:
         return "float" if what == "scale" else "–"
+    if what == "bits":
+        return str(params.bits)
     values = getattr(params, what).reshape(-1)
     low, high = values.min(), values.max()
     return f"{low:.4g}" if low == high else f"{low:.4g}..{high:.4g}"

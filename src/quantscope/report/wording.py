@@ -6,7 +6,7 @@ from typing import Protocol
 
 from quantscope.model import AttributeValue, Dim, Layer, Shape
 from quantscope.plain_text import elided, many, printable
-from quantscope.run import PairedDelta, Score
+from quantscope.run import MEASURES, Evaluation, PairedDelta, Score, ScoreDelta
 
 _SHORT = {"kernel_shape": "", "strides": "s", "pads": "p", "dilations": "d", "group": "g"}
 _NEUTRAL = {"strides": 1, "pads": 0, "dilations": 1}
@@ -52,6 +52,12 @@ def origin_text(result: ComparedWithFloat) -> str:
     )
 
 
+def is_accuracy(evaluation: Evaluation) -> bool:
+    """Say whether what was measured is top-1 accuracy."""
+    found = evaluation.scored
+    return found is not None and found.measure == MEASURES["top1"].name
+
+
 def score_text(score: Score) -> str:
     """Give a score's number with its unit and its interval: `23.41 dB  [22.9, 23.9] at 95 %`."""
     interval = score.interval_95
@@ -70,13 +76,36 @@ def score_text(score: Score) -> str:
 
 
 def paired_text(delta: PairedDelta) -> str:
-    """Give the difference of two accuracies on the same images, and how sure it is."""
+    """Give the difference of two scores on the same samples, and how sure it is."""
+    word, scores = delta.first.sample_word, delta.scores
+    if not (scores.is_share and scores.first.unit == "share"):
+        return _score_delta_text(scores, word)
     low, high = (rounded(100 * bound, "+.2f") for bound in delta.interval_95)
     return (
         f"{rounded(100 * delta.delta, '+.2f')} points [{low}, {high}] at 95 %, "
-        f"{many(len(delta.gained), 'image')} gained, {len(delta.lost)} lost, "
+        f"{many(len(delta.gained), word)} gained, {len(delta.lost)} lost, "
         f"{len(delta.changed)} classified differently, McNemar exact p = {delta.p_value:.3g}"
     )
+
+
+def _score_delta_text(delta: ScoreDelta, sample_word: str) -> str:
+    """Give the mean difference of any numbers, its interval, and the samples on either side."""
+    if not delta.samples:
+        return f"no {sample_word} has a number in both"
+    unit = f" {delta.first.unit}" if delta.first.unit else ""
+    form = "+.2f" if delta.first.unit == "dB" else "+.3g"
+    interval, p = delta.interval_95, delta.p_value
+    parts = [f"{rounded(delta.delta, form)}{unit}"]
+    if interval is not None:
+        low, high = (rounded(end, form) for end in interval)
+        parts[0] += f" [{low}, {high}] at 95 % ({delta.interval_of})"
+    parts.append(f"{many(len(delta.better), sample_word)} better, {len(delta.worse)} worse")
+    if delta.most_worse:
+        index, lost = delta.most_worse[0]
+        parts.append(f"most so {sample_word} {index} ({rounded(lost, form)})")
+    if p is not None:
+        parts.append(f"{delta.p_of} p = {p:.3g}")
+    return ", ".join(parts)
 
 
 def count(amount: int | None) -> str:
@@ -139,11 +168,15 @@ def attribute_text(value: AttributeValue) -> str:
 def type_text(layer: Layer, *, in_quantized: bool = False) -> str:
     """Name a layer's type; `Conv + ReLU` where the output's quantizer stands for a ReLU.
 
+    `MatMul (dynamic)` quantizes what it reads by parameters that it finds at run time.
+
     `in_quantized`: the network is quantized, so a layer that is not says so.
     """
     text = printable(layer.op_type)
     if any(output.quant and output.quant.folded_relu for output in layer.outputs):
         text += " + ReLU"
+    if any(operand.run_time_dtype for operand in layer.inputs):
+        text += " (dynamic)"
     if in_quantized and not layer.is_quantized:
         text += " (float)"
     return text

@@ -25,6 +25,7 @@ from quantscope.run.comparison_details import ComparisonDetails, gather_details
 from quantscope.run.cpu import cpu_name
 from quantscope.run.deviations import OutputDeviation
 from quantscope.run.evaluate import (
+    MeasureSource,
     classify,
     evaluate,
     evaluate_float,
@@ -45,11 +46,26 @@ from quantscope.run.integers import (
     trace_value,
 )
 from quantscope.run.kernels import MOVING_OPS, KernelMap, LayerKernel
-from quantscope.run.measure import MEASURES, Measure, Score, find_measure, pick_measure
+from quantscope.run.measure import (
+    MEASURES,
+    Measure,
+    Score,
+    find_measure,
+    pick_measure,
+    score_of_classes,
+)
 from quantscope.run.onnx.suffix import SuffixRunner
-from quantscope.run.outputs import Answers, Outputs, gather_outputs
+from quantscope.run.outputs import (
+    Answers,
+    Outputs,
+    check_rows,
+    gather_outputs,
+    join_batches,
+    may_go_one_by_one,
+)
 from quantscope.run.paired import ClassChange, PairedDelta, paired
 from quantscope.run.runnable import Runnable, Scores, open_runnable
+from quantscope.run.score_delta import ScoreDelta
 from quantscope.run.whatif import DownstreamSqnr, Effect, WhatIf
 
 __all__ = [
@@ -76,12 +92,14 @@ __all__ = [
     "LayerAccumulator",
     "LayerKernel",
     "Measure",
+    "MeasureSource",
     "OutputDeviation",
     "Outputs",
     "PairedDelta",
     "Runnable",
     "SaturationPrediction",
     "Score",
+    "ScoreDelta",
     "Scores",
     "SideBySide",
     "SuffixRunner",
@@ -90,6 +108,7 @@ __all__ = [
     "WhatIf",
     "accumulators",
     "capture",
+    "check_rows",
     "classify",
     "compare",
     "compare_with",
@@ -104,14 +123,17 @@ __all__ = [
     "gather_outputs",
     "histograms",
     "integer_network",
+    "join_batches",
     "judge_scores",
     "kernel_gap",
     "kernel_map",
+    "may_go_one_by_one",
     "open_runnable",
     "paired",
     "pick_measure",
     "predict_saturation",
     "run_side_by_side",
+    "score_of_classes",
     "trace_value",
     "weight_histogram",
 ]

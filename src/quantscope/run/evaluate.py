@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from quantscope.data import Samples
+from quantscope.data import Samples, SamplesSource, samples_for
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import Execution, Model, ModelSource, need_original, open_model
 from quantscope.plain_text import many
@@ -43,7 +43,7 @@ MeasureSource = Measure | str
 
 def evaluate(
     model: ModelSource | Runnable,
-    data: Samples,
+    data: SamplesSource,
     *,
     measure: MeasureSource | None = None,
     float_model: ModelSource | None = None,
@@ -70,6 +70,7 @@ def evaluate(
         if isinstance(model, Runnable)
         else open_runnable(model, execution=execution, int8_kernels=int8_kernels, threads=threads)
     )
+    data = samples_for(runnable.model, data)
     wanted = find_measure(measure) if isinstance(measure, str) else measure
     answers = gather_outputs(runnable, data, batch=batch, progress=progress)
     chosen = wanted or _pick(answers, data, runnable)
@@ -93,6 +94,7 @@ def evaluate_float(
     runnable: Runnable,
     data: Samples,
     *,
+    measure: MeasureSource | None = None,
     float_model: ModelSource | None = None,
     threads: int = 0,
     batch: int | None = None,
@@ -101,7 +103,8 @@ def evaluate_float(
 ) -> Evaluation:
     """Run the float model that `runnable` is measured against: the given, the known, or a stand-in.
 
-    It runs in the same execution where it has that. It has a score of its own only against labels.
+    It runs in the same execution where it has that. By a measure that compares with the float model
+    it has no score of its own.
     """
     if runnable.model.is_float and float_model is None:
         raise BadConfigError(
@@ -121,7 +124,8 @@ def evaluate_float(
         batch=batch,
         progress=lambda _, done, total: progress("Evaluating the float model", done, total),
     )
-    return evaluate_outputs(answers, data, floats)
+    own = "it is the float model itself"
+    return evaluate_outputs(answers, data, floats, measure=measure, no_score=own)
 
 
 def evaluate_outputs(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from quantscope.data import Samples
+from quantscope.data import SamplesSource, samples_for
 from quantscope.errors import BadConfigError
 from quantscope.model import Model, ModelSource, open_model
 from quantscope.progress import Progress, silent
@@ -35,16 +35,29 @@ class KernelGap:
 
     @property
     def is_real(self) -> bool:
-        """Whether the paired test says that the two accuracies differ, at the 5 % level."""
+        """Whether the paired test says that the two scores differ, at the 5 % level.
+
+        Of numbers that are not right or wrong, a difference below a thousandth of them is none: the
+        last bits of float sums differ for every sample.
+        """
+        scores = self.paired.scores
+        if not scores.is_share and abs(scores.delta) <= 1e-3 * abs(scores.second.value):
+            return False
         return self.paired.p_value < SIGNIFICANT_P
 
     def explanation(self) -> str | None:
         """Say why the kernels differ from the file's arithmetic; None if the gap may be chance."""
         if not self.is_real:
             return None
-        # In points; the delta is runtime minus reference, so a loss is negative.
-        lost = -100 * self.paired.delta
-        what = f"This CPU's kernels cost {lost:.2f} points" if lost > 0 else "The kernels differ"
+        scores = self.paired.scores
+        # The delta is runtime minus reference, so a loss is negative where higher is better.
+        lost = -scores.delta if scores.first.higher_is_better else scores.delta
+        cost = (
+            f"{100 * lost:.2f} points"
+            if scores.first.unit == "share"
+            else (f"{lost:.3g} {scores.first.unit}".rstrip())
+        )
+        what = f"This CPU's kernels cost {cost}" if lost > 0 else "The kernels differ"
         suspects = [layer.name for layer in self.kernels.layers if layer.saturates]
         if suspects and saturates_8bit_products():
             cures = ["Quantize with --reduce-range (7-bit weights)"]
@@ -63,9 +76,8 @@ class KernelGap:
     def to_dict(self) -> dict[str, Any]:
         flips = self.paired
         return {
-            "delta": flips.delta,
-            "interval_95": list(flips.interval_95),
-            "p_value": flips.p_value,
+            **{key: flips.to_dict()[key] for key in ("delta", "interval_95", "p_value")},
+            "by_score": flips.scores.to_dict(),
             "is_real": self.is_real,
             "gained": flips.gained.tolist(),
             "lost": flips.lost.tolist(),
@@ -77,7 +89,7 @@ class KernelGap:
 
 def kernel_gap(
     model: ModelSource,
-    data: Samples,
+    data: SamplesSource,
     *,
     measure: MeasureSource | None = None,
     float_model: ModelSource | None = None,
@@ -98,6 +110,7 @@ def kernel_gap(
             f"{opened.name} is a float model: it has no integer kernels, so no kernel gap; "
             f"use --execution runtime"
         )
+    data = samples_for(opened, data)
     by = {
         execution: evaluate(
             opened,

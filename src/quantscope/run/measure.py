@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from quantscope.data import Samples
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
-from quantscope.run.classes import class_scores, labels_of, tells_classes
+from quantscope.run.classes import Classes, class_scores, labels_of, tells_classes
 from quantscope.run.deviations import ratio_db, row_energies
 from quantscope.run.outputs import Array, Outputs, row_chunks
 from quantscope.run.own_measure import load_measure
@@ -32,6 +32,7 @@ __all__ = [
     "find_measure",
     "pick_measure",
     "score",
+    "score_of_classes",
 ]
 
 
@@ -147,6 +148,11 @@ class Top1:
         scores = _scores(outputs)
         right = (scores.argmax(axis=1) == samples.labels) & ~np.isnan(scores).any(axis=1)
         return np.asarray(right, np.float64)
+
+
+def score_of_classes(classes: Classes) -> Score:
+    """Give the top-1 score of classes that are known, by their predictions and labels."""
+    return Score(Top1.name, Top1.unit, Top1.higher_is_better, classes.right.astype(np.float64))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from quantscope.errors import BadDataError
 from quantscope.plain_text import many
 from quantscope.run.evaluation import Evaluation
-from quantscope.run.statistics import Agreement, delta_interval, mcnemar_exact
+from quantscope.run.score_delta import ScoreDelta
+from quantscope.run.statistics import Agreement
 
 
 @dataclass(frozen=True)
@@ -25,45 +26,61 @@ class ClassChange:
 
 @dataclass(frozen=True)
 class PairedDelta:
-    """Two evaluations of the same images, image by image."""
+    """Two evaluations of the same samples, sample by sample; what counts is their score.
+
+    Classes are compared where both have them, and labels.
+    """
 
     first: Evaluation
     second: Evaluation
 
     @cached_property
+    def scores(self) -> ScoreDelta:
+        """What the measure says of the two, whichever it is."""
+        return ScoreDelta(self.first.score, self.second.score, self.first.indices)
+
+    @property
+    def tells_classes(self) -> bool:
+        return self.first.tells_classes and self.second.tells_classes
+
+    @property
     def agreement(self) -> Agreement:
-        one = self.first.predictions == self.first.labels
-        two = self.second.predictions == self.second.labels
-        return Agreement(
-            both=int((one & two).sum()),
-            only_first=int((one & ~two).sum()),
-            only_second=int((~one & two).sum()),
-            neither=int((~one & ~two).sum()),
-        )
+        return self.scores.agreement
 
     @property
     def delta(self) -> float:
-        """The first accuracy minus the second, as a fraction."""
-        return self.first.accuracy - self.second.accuracy
+        """The first score minus the second; of accuracies a fraction."""
+        return self.scores.delta
 
     @property
     def interval_95(self) -> tuple[float, float]:
-        return delta_interval(self.agreement)
+        """The interval of `delta`; NaNs for a single sample, of which there is none."""
+        return self.scores.interval_95 or (float("nan"), float("nan"))
 
-    @cached_property
+    @property
     def p_value(self) -> float:
-        return mcnemar_exact(self.agreement.only_first, self.agreement.only_second)
+        p = self.scores.p_value
+        return 1.0 if p is None else p
 
     @property
     def changed(self) -> NDArray[np.int64]:
-        """The indices, in the full set, of the images that the two put into different classes."""
-        indices: NDArray[np.int64] = self.first.indices[
-            self.first.predictions != self.second.predictions
-        ]
+        """The indices, in the full set, of the samples that the two put into different classes.
+
+        Where there are no classes, of those with another score.
+        """
+        if self.first.classes is not None and self.second.classes is not None:
+            differs = self.first.predictions != self.second.predictions
+        else:
+            one, two = self.first.score.per_sample, self.second.score.per_sample
+            differs = (one != two) & ~(np.isnan(one) & np.isnan(two))
+        indices: NDArray[np.int64] = self.first.indices[differs]
         return indices
 
     @property
     def per_class(self) -> tuple[ClassChange, ...]:
+        """Compare class by class; nothing where there are no classes or no labels."""
+        if not self.tells_classes:
+            return ()
         one = self.first.predictions == self.first.labels
         two = self.second.predictions == self.second.labels
         classes = len(self.first.class_names)
@@ -84,49 +101,51 @@ class PairedDelta:
 
     @property
     def gained(self) -> NDArray[np.int64]:
-        """The indices of the images that only the first gets right."""
-        return self._only(self.first, self.second)
+        """The indices of the samples that only the first gets right, or for which it is better."""
+        return self.scores.better
 
     @property
     def lost(self) -> NDArray[np.int64]:
-        """The indices of the images that only the second gets right."""
-        return self._only(self.second, self.first)
-
-    @staticmethod
-    def _only(one: Evaluation, other: Evaluation) -> NDArray[np.int64]:
-        only_one = (one.predictions == one.labels) & (other.predictions != other.labels)
-        indices: NDArray[np.int64] = one.indices[only_one]
-        return indices
+        """The indices of the samples that only the second gets right, or for which it is better."""
+        return self.scores.worse
 
     def to_dict(self) -> dict[str, Any]:
-        agreement = self.agreement
+        agreement = self.agreement if self.scores.is_share else None
+        accuracy = self.second.tells_classes
+        interval = self.scores.interval_95
         return {
             "model": self.second.model,
             "digest": self.second.digest,
             "execution": self.second.execution,
-            "correct": self.second.correct,
-            "accuracy": self.second.accuracy,
-            "delta": self.delta,
-            "interval_95": list(self.interval_95),
-            "p_value": self.p_value,
-            "both_correct": agreement.both,
-            "neither_correct": agreement.neither,
+            "correct": self.second.correct if accuracy else None,
+            "accuracy": self.second.accuracy if accuracy else None,
+            "score": self.second.score.to_dict(),
+            "delta": self.delta if self.scores.samples else None,
+            "interval_95": None if interval is None else list(interval),
+            "p_value": self.scores.p_value,
+            "both_correct": agreement.both if agreement else None,
+            "neither_correct": agreement.neither if agreement else None,
             "gained": self.gained.tolist(),
             "lost": self.lost.tolist(),
             "changed": len(self.changed),
+            "by_score": self.scores.to_dict(),
         }
 
 
 def paired(first: Evaluation, second: Evaluation) -> PairedDelta:
-    """Compare two evaluations; they must be of the same images."""
-    if len(first.class_names) != len(second.class_names):
+    """Compare two evaluations by one measure; they must be of the same samples."""
+    both = first.classes, second.classes
+    if all(both) and len(first.class_names) != len(second.class_names):
         raise BadDataError(
             f"{first.model} tells {len(first.class_names)} classes apart, {second.model} "
             f"{len(second.class_names)}; compare models of the same task"
         )
     if first.data_digest != second.data_digest or first.images != second.images:
         raise BadDataError(
-            f"{first.model} was evaluated on {many(first.images, 'image')} of {first.data}, "
-            f"{second.model} on {second.images} of {second.data}; evaluate both on the same"
+            f"{first.model} was evaluated on {many(first.images, first.sample_word)} of "
+            f"{first.data}, {second.model} on {second.images} of {second.data}; evaluate both on "
+            f"the same"
         )
+    for one in (first, second):
+        _ = one.score  # it says why there is none
     return PairedDelta(first, second)

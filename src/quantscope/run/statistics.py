@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cache
-from math import atan, cos, pi, sin, sqrt
+from math import atan, cos, exp, lgamma, log, log1p, pi, sin, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -59,6 +59,46 @@ def _student_t_within(t: float, degrees: int) -> float:
         total += term
     within = sin(angle) * total
     return 2 / pi * (angle + within) if is_odd else within
+
+
+def paired_t_p(differences: NDArray[np.float64]) -> float | None:
+    """Give the two-sided p of a paired t-test; None for fewer than two differences."""
+    n = len(differences)
+    if n < 2:
+        return None
+    mean, spread = float(differences.mean()), float(differences.std(ddof=1)) / sqrt(n)
+    if spread == 0:  # all the same: chance has no part in it, unless there is no difference
+        return 1.0 if mean == 0 else 0.0
+    t, degrees = mean / spread, n - 1
+    return incomplete_beta(degrees / (degrees + t * t), degrees / 2, 0.5)
+
+
+def incomplete_beta(x: float, a: float, b: float) -> float:
+    """The regularized incomplete beta function I_x(a, b), to about twelve digits."""
+    if x <= 0 or x >= 1:
+        return 0.0 if x <= 0 else 1.0
+    if x > (a + 1) / (a + b + 2):  # the fraction converges fast on one side only
+        return 1 - incomplete_beta(1 - x, b, a)
+    front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x)) / a
+    return front / _beta_fraction(x, a, b)
+
+
+def _beta_fraction(x: float, a: float, b: float) -> float:
+    """The continued fraction of Abramowitz and Stegun, 26.5.8, by Lentz's method."""
+    tiny = 1e-300
+    value, c, d = 1.0, 1.0, 0.0
+    for step in range(1, 10_000):
+        m = step // 2
+        if step % 2:
+            term = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        else:
+            term = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        d = 1 / ((1 + term * d) or tiny)
+        c = (1 + term / c) or tiny
+        value *= c * d
+        if abs(c * d - 1) < 1e-15:
+            break
+    return value
 
 
 def mcnemar_exact(only_first: int, only_second: int) -> float:

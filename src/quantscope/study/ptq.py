@@ -18,7 +18,7 @@ from quantscope.errors import BadDataError, BadModelError
 from quantscope.model import Execution
 from quantscope.progress import Progress, silent
 from quantscope.quantize import Framework, Quantized, quantize_onnx, quantize_torch
-from quantscope.run import Evaluation, cpu_name, evaluate, gap_between, paired
+from quantscope.run import Evaluation, cpu_name, evaluate, gap_between, paired, score_of_classes
 from quantscope.study.config import StudyConfig
 
 THREADS = 1
@@ -231,7 +231,8 @@ def _measured(found: Evaluation | None, baseline: tuple[int, ...] | None) -> dic
 def _with_predictions(found: Evaluation, predictions: tuple[int, ...]) -> Evaluation:
     assert found.classes is not None, "a study is of classifiers"
     seen = np.array(predictions, dtype=np.int64)
-    return replace(found, classes=replace(found.classes, predictions=seen))
+    classes = replace(found.classes, predictions=seen)
+    return replace(found, classes=classes, scored=score_of_classes(classes))
 
 
 def _provenance(setting: PtqSetting, framework: Framework, of: Evaluation) -> dict[str, Any]:

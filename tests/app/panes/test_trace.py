@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
+from quantscope.app.panes.image_maps import why_no_maps
 
 from quantscope.app.lab import lab_for
 from quantscope.app.opened import open_pair
-from quantscope.app.panes.image_maps import why_no_maps
 from quantscope.app.panes.residuals import show as show_residuals
 from quantscope.app.panes.trace import trace_html, why_not
 from quantscope.app.place import first_selection, select_layer

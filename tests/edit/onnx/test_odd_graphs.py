@@ -356,15 +356,21 @@ def test_a_tensor_read_with_another_scale_than_it_is_written_with_is_left_alone(
     )
 
 
-def test_integers_of_a_table_are_left_alone(tmp_path: Path) -> None:
-    """Another scale would change what they stand for, not how finely they are rounded."""
+def test_a_table_is_rounded_again_and_its_rows_move_along(tmp_path: Path) -> None:
     nodes = [node("Gather", "table i", "g"), node("DequantizeLinear", "g s z", "y")]
     table = np.arange(12, dtype=np.int8).reshape(4, 3)
     parts = {"table": table, "s": np.float32(0.1), "z": np.int8(0)}
     given = [value("i", [2], onnx.TensorProto.INT64)]
     proto = model(nodes, [constant(n, a) for n, a in parts.items()], inputs=given)
     editor = Editor(saved(proto, tmp_path))
-    (tensor,) = editor.network.tensors
-    with pytest.raises(BadModelError, match="its integers are looked up in a table"):
-        editor.apply([SetScale(tensor.name, 0.25)])
-    assert editor.apply([OffRole("activations"), OffRole("weights")]).changes == ()
+    weight, rows = editor.network.tensors
+    assert (weight.role, rows.role) == ("weight", "activation")
+    rows_asked = {"i": np.array([1, 3])}
+    real = table[[1, 3]] * np.float32(0.1)
+    for name in (weight.name, rows.name):
+        applied = editor.apply([SetScale(name, 0.25)])
+        assert {change.tensor for change in applied.changes} == {weight.name, rows.name}
+        (rounded,) = session_of(applied.proto, "reference").run(None, rows_asked)
+        np.testing.assert_array_equal(rounded, np.rint(real * 4) / 4)
+    off = editor.apply([OffRole("weights")])
+    np.testing.assert_allclose(session_of(off.proto, "reference").run(None, rows_asked)[0], real)

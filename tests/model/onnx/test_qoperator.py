@@ -243,7 +243,7 @@ def test_a_packed_weight_of_the_wrong_size_is_refused(tmp_path: Path) -> None:
     )
     stored = [constant("w", np.zeros((2, 2, 7)), U8), constant("ws", np.ones(4), F)]
     path = saved(model([layer], stored, inputs=[value("x", ["N", 32])]), tmp_path)
-    assert load_onnx(path).format == "qoperator"
+    assert load_onnx(path).format == "blocks"
     with pytest.raises(
         BadModelError, match="does not hold 2 x 32 values of 4 bits in blocks of 16"
     ):

@@ -12,7 +12,7 @@ from quantscope.edit import Editor, Off
 from quantscope.run.onnx.sessions import session_of
 from quantscope.run.onnx.suffix.graph import value_graph
 from quantscope.study.sensitivity import graph as sensitivity_graph
-from quantscope.study.sensitivity.graph import INPUT, SharedGraph
+from quantscope.study.sensitivity.graph import SharedGraph
 
 FLOAT = onnx.TensorProto.FLOAT
 ROWS = np.linspace(-2, 2, 12, dtype=np.float32).reshape(4, 3)
@@ -56,7 +56,7 @@ def check_each_gives_what_it_gives_alone(*variants: onnx.ModelProto) -> None:
     merged = shared(*variants)
     session = session_of(merged.model(), "reference")
     for place, variant in enumerate(variants):
-        found = session.run([merged.outputs[str(place)]], {INPUT: ROWS})[0]
+        found = session.run(merged.outputs[str(place)], {merged.inputs[0]: ROWS})[0]
         alone = session_of(variant, "reference").run(["y"], {"x": ROWS})[0]
         np.testing.assert_array_equal(found, alone)
 
@@ -105,6 +105,48 @@ def conditional(factor: float) -> onnx.ModelProto:
 
 def test_a_branch_takes_its_values_from_its_own_variant() -> None:
     check_each_gives_what_it_gives_alone(conditional(2), conditional(3), conditional(2.5))
+
+
+def two_ended(factor: float, *, first: str = "x") -> onnx.ModelProto:
+    """Two inputs of two types, in either order, and two outputs; the factor reaches one of them."""
+    ports = {"x": (FLOAT, ["N", 3]), "ids": (onnx.TensorProto.INT64, ["N", 1])}
+    names = sorted(ports, key=lambda name: name != first)
+    graph = helper.make_graph(
+        [
+            helper.make_node("Gather", ["table", "ids"], ["rows"]),
+            helper.make_node("Squeeze", ["rows", "axis"], ["row"]),
+            helper.make_node("Add", ["row", "x"], ["sum"]),
+            helper.make_node("Mul", ["sum", "factor"], ["y"]),
+        ],
+        "two ends",
+        [helper.make_tensor_value_info(name, *ports[name]) for name in names],
+        [helper.make_tensor_value_info(name, FLOAT, None) for name in ("sum", "y")],
+        [
+            numpy_helper.from_array(np.arange(15, dtype=np.float32).reshape(5, 3), "table"),
+            numpy_helper.from_array(np.array([1]), "axis"),
+            numpy_helper.from_array(np.float32(factor), "factor"),
+        ],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def test_variants_have_all_their_inputs_and_outputs() -> None:
+    merged = shared(two_ended(2), two_ended(3))
+    assert operators(merged) == {"Gather": 1, "Squeeze": 1, "Add": 1, "Mul": 2}
+    (shared_sum, y), (same_sum, other_y) = merged.outputs.values()
+    assert shared_sum == same_sum and y != other_y
+    feeds = dict(zip(merged.inputs, (ROWS, np.array([[0], [4], [2], [1]])), strict=True))
+    session = session_of(merged.model(), "reference")
+    own = dict(zip(("x", "ids"), feeds.values(), strict=True))
+    for place, variant in enumerate((two_ended(2), two_ended(3))):
+        alone = session_of(variant, "reference").run(["sum", "y"], own)
+        found = session.run(merged.outputs[str(place)], feeds)
+        for one, other in zip(found, alone, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_inputs_in_another_order_need_another_graph() -> None:
+    assert not shared(two_ended(2)).takes(value_graph(two_ended(3, first="ids")))
 
 
 def test_another_opset_needs_another_graph() -> None:

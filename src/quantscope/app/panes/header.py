@@ -1,16 +1,18 @@
 """Show what is opened, and its accuracies side by side."""
 
+from collections.abc import Iterator
 from html import escape
 
 import marimo as mo
+import numpy as np
 
-from quantscope.app.accuracies import Accuracies, Of
-from quantscope.app.panes.parts import safe
+from quantscope.app.accuracies import ACCURACY, Accuracies, Of, are_right_or_wrong
+from quantscope.app.panes.parts import MAKE_ROWS, OPEN_DATA, OPEN_FLOAT, QUANTIZE, missing, safe
 from quantscope.app.session import Session
 from quantscope.app.words import word
 from quantscope.plain_text import printable
-from quantscope.report import FORMATS, amount, quantized_text, signed
-from quantscope.run import Evaluation
+from quantscope.report import FORMATS, amount, number, quantized_text, signed
+from quantscope.run import Evaluation, Score
 
 _MISSING = {
     "reference": "a TorchScript archive has no reference execution here",
@@ -35,38 +37,100 @@ def title(session: Session, *, error: str = "") -> mo.Html:
         made_from = (
             f'<span class="qs-faint">from {escape(printable(opened.float_path.name))}</span>'
         )
-    lines = [line for line in (error, opened.no_float) if line]
-    if opened.is_float:
-        lines.append(
-            f"This is a float model: nothing in it is quantized yet. Quantize it with: quantscope "
-            f"quantize {opened.path.name} -o OUT.onnx, and open OUT.onnx."
-        )
+    lines = [missing(text, *offers) for text, *offers in _missing(session, error)]
     return mo.Html(
         '<div class="qs-title"><b class="qs-brand">quantscope</b>'
         f'<span class="qs-model" data-testid="model">{escape(printable(opened.name))}</span>'
         f"{made_from}"
-        f'<span class="qs-faint qs-facts">{escape(" · ".join(facts))}</span></div>'
-        + "".join(f'<p class="qs-line" role="alert">{escape(printable(x))}</p>' for x in lines)
+        f'<span class="qs-faint qs-facts">{escape(" · ".join(facts))}</span></div>' + "".join(lines)
     )
+
+
+def _missing(session: Session, error: str) -> Iterator[tuple[str, ...]]:
+    """Say what was not given and what is used instead, each with the buttons that bring it."""
+    opened = session.opened
+    if error:
+        yield (error,)
+    if opened.is_float:
+        text = "This is a float model: nothing in it is quantized yet."
+        yield (text, QUANTIZE) if opened.model.framework == "onnx" else (text,)
+    elif opened.no_float:
+        yield opened.no_float, OPEN_FLOAT
+    elif opened.is_stand_in:
+        yield (
+            f"No float original is known: {opened.name} with its quantizers switched off stands in "
+            f"for it, so what its weights lost when they were rounded cannot be seen.",
+            OPEN_FLOAT,
+        )
+    if session.sample.is_random:
+        rows = f"{len(session.sample):,} {session.sample.describe_origin()}"
+        yield f"No data of yours: {rows}. Nothing is said of its accuracy.", OPEN_DATA
 
 
 def numbers(session: Session) -> mo.Html:
-    """Show the accuracies. Places are there before their numbers, so that nothing jumps."""
+    """Show the scores. Places are there before their numbers, so that nothing jumps."""
     found = session.accuracies
-    parts = [_number(session, found, "float", "float")]
-    if not session.opened.is_float:
+    opened = session.opened
+    label = "quantizers off" if opened.is_stand_in else "float"
+    parts = [_number(session, found, "float", label)]
+    if not opened.is_float:
         parts.append(_number(session, found, "reference", "its arithmetic"))
         parts.append(_number(session, found, "runtime", "this CPU's kernels"))
-    count = f"{len(found.images):,}" if found else "–"
-    parts.append(
-        f'<div class="qs-number qs-count"><span class="qs-label">{word("images", "images")}</span>'
-        f'<span class="qs-value" data-testid="image-count">{count}</span>'
-        f'<span class="qs-delta">{escape(_data_name(found))}</span></div>'
-    )
+    parts.append(_measure(found))
+    parts.append(_count(session, found))
     return mo.Html(
         f'<div class="qs-numbers" data-testid="numbers">{"".join(parts)}</div>{_gap(found)}'
-        f"{_misfit(session)}"
+        f"{_unscored(session, found)}{_misfit(session)}"
     )
+
+
+def _measure(found: Accuracies | None) -> str:
+    """Say what the numbers are of; an accuracy in percent is known by its looks."""
+    if found is None or found.score is None or found.score.measure == ACCURACY:
+        return ""
+    score = found.score
+    better = "higher is better" if score.higher_is_better else "lower is better"
+    unit = "" if score.unit == "share" else f", in {score.unit}"
+    return (
+        f'<div class="qs-number qs-measure" data-testid="measure"><span class="qs-label">'
+        f'{word("measure", "measured")}</span><span class="qs-named">{safe(score.measure)}</span>'
+        f'<span class="qs-delta">{better}{safe(unit)}</span></div>'
+    )
+
+
+def _count(session: Session, found: Accuracies | None) -> str:
+    noun = f"{session.noun}s"
+    count = f"{len(found.images):,}" if found else "–"
+    return (
+        f'<div class="qs-number qs-count"><span class="qs-label">{word("images", noun)}</span>'
+        f'<span class="qs-value" data-testid="image-count">{count}</span>'
+        f'<span class="qs-delta">{safe(_data_name(found))}</span></div>'
+    )
+
+
+def score_text(score: Score) -> str:
+    """Write a score with its unit: `88.9 %`, `31.2 dB`, `0.0123 pixels`."""
+    if np.isnan(score.value):
+        return "–"
+    if score.unit == "share":
+        return percent(score.value, score.samples)
+    digits = f"{score.value:.1f}" if score.unit == "dB" else number(score.value)
+    return f"{digits} {score.unit}".strip().replace("-", "−")
+
+
+def ends_text(score: Score) -> str:
+    """Write the interval of a score, `[86.8, 90.7]`; empty where there is none."""
+    ends = score.interval_95
+    if ends is None:
+        return ""
+    if score.unit == "share":
+        digits = 1 if score.samples <= 1000 else 2
+        low, high = (f"{100 * end:.{digits}f}" for end in ends)
+    elif score.unit == "dB":
+        low, high = (f"{end:.1f}" for end in ends)
+    else:
+        low, high = (number(end) for end in ends)
+    return f"[{low}, {high}]".replace("-", "−").replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def percent(accuracy: float, images: int) -> str:
@@ -82,12 +146,11 @@ def points(delta: float, interval: tuple[float, float], images: int) -> str:
 
 
 def _number(session: Session, found: Accuracies | None, of: Of, label: str) -> str:
-    """Show one accuracy, or why there is none."""
+    """Show one score, or why there is none."""
     evaluation = found.of(of) if found else None
     value, delta = "…", "&nbsp;"
     if evaluation is not None and found is not None:
-        value = percent(evaluation.accuracy, evaluation.images)
-        delta = _delta(found, of, evaluation)
+        value, delta = _scored(session, found, of, evaluation)
     elif "images" in session.failures:
         value = "–"
     elif of == "float" and session.opened.no_float:
@@ -98,31 +161,59 @@ def _number(session: Session, found: Accuracies | None, of: Of, label: str) -> s
         value, delta = "–", escape(_MISSING[of])
     return (
         f'<div class="qs-number" data-testid="accuracy-{of}">'
-        f'<span class="qs-label qs-{of}">{word(of, label)}</span>'
+        f'<span class="qs-label qs-{of}">{_label(session, of, label)}</span>'
         f'<span class="qs-value">{value}</span><span class="qs-delta">{delta}</span></div>'
     )
 
 
-def _delta(found: Accuracies, of: Of, evaluation: Evaluation) -> str:
+def _label(session: Session, of: Of, label: str) -> str:
+    return word("stand_in" if of == "float" and session.opened.is_stand_in else of, label)
+
+
+def _scored(session: Session, found: Accuracies, of: Of, evaluation: Evaluation) -> tuple[str, str]:
+    score = evaluation.scored
+    if score is None:
+        held = of == "float" and not session.opened.is_float
+        return "–", "the others are held against it" if held else "no score"
+    if np.isnan(score.value) and evaluation.against_float is not None:
+        exact = all(output.exact for output in evaluation.against_float.outputs)
+        return ("exact" if exact else "–"), ("no difference" if exact else "not finite")
+    return score_text(score), _delta(found, of, score)
+
+
+def _delta(found: Accuracies, of: Of, score: Score) -> str:
     against = None if of == "float" else found.against_float(of)
     if against is None:
-        low, high = evaluation.interval_95
-        digits = 1 if evaluation.images <= 1000 else 2
-        text = f"[{100 * low:.{digits}f}, {100 * high:.{digits}f}]"
+        text = ends_text(score)
     else:
-        text = points(against.delta, against.interval_95, evaluation.images)
-    return f'<span class="qs-word" data-word="interval" tabindex="0">{text}</span>'
+        text = points(against.delta, against.interval_95, score.samples)
+    return f'<span class="qs-word" data-word="interval" tabindex="0">{text}</span>' if text else ""
+
+
+def _unscored(session: Session, found: Accuracies | None) -> str:
+    """Say why nothing could be scored, and what to give."""
+    shown = found.shown if found else None
+    if shown is None or shown.scored is not None:
+        return ""
+    if session.opened.is_float:
+        return missing("Without labels, nothing says how good a float model is.", OPEN_DATA)
+    return missing(shown.no_score, OPEN_FLOAT)
 
 
 def _misfit(session: Session) -> str:
     why = session.failures.get("images")
     if why is None:
         return ""
-    return f'<p class="qs-line qs-bad" role="alert" data-testid="misfit">{safe(why)}</p>'
+    return (
+        f'<p class="qs-line qs-bad" role="alert" data-testid="misfit">{safe(why)} '
+        f"{MAKE_ROWS}{OPEN_DATA}</p>"
+    )
 
 
 def _gap(found: Accuracies | None) -> str:
     if found is None or found.gap is None:
+        return ""
+    if not are_right_or_wrong(found.gap.reference, found.gap.runtime):
         return ""
     explanation = found.gap.explanation()
     if explanation is None:
@@ -138,4 +229,7 @@ def _gap(found: Accuracies | None) -> str:
 def _data_name(found: Accuracies | None) -> str:
     if found is None:
         return ""
-    return "CIFAR-10 test" if found.images.name.startswith("cifar10") else found.images.name
+    images = found.images
+    if images.is_random:
+        return "made at random"
+    return "CIFAR-10 test" if images.name.startswith("cifar10") else images.name

@@ -29,6 +29,23 @@ def select_button(selection: Selection, text: str, *, chosen: bool = False) -> s
     return f'<button type="button" class="qs-link" data-select="{sent}"{mark}>{safe(text)}</button>'
 
 
+def offer(text: str, do: str, **more: str) -> str:
+    """Write a button that asks the page for something; see `Chrome` for what it can be."""
+    sent = escape(dumps({"do": do, **more}), quote=True)
+    return f'<button type="button" class="qs-offer" data-ask="{sent}">{safe(text)}</button>'
+
+
+def missing(text: str, *offers: str) -> str:
+    """Write one line that says what is missing, and buttons that bring it."""
+    return f'<p class="qs-line qs-missing" data-testid="missing">{safe(text)} {"".join(offers)}</p>'
+
+
+OPEN_FLOAT = offer("give the float model", "opener", field="float")
+OPEN_DATA = offer("give data", "opener", field="data")
+MAKE_ROWS = offer("make random rows", "random")
+QUANTIZE = offer("quantize it", "tab", tab="PTQ lab")
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> str:
     """Write a table whose cells and headings are HTML already."""
 

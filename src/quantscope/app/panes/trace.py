@@ -8,12 +8,12 @@ import marimo as mo
 import numpy as np
 
 from quantscope.app.edits import EditedFile
+from quantscope.app.mistake import mistake
 from quantscope.app.panes.parts import line, safe, said_of, table
 from quantscope.app.place import Selection
 from quantscope.app.session import Session
 from quantscope.app.widgets import Choice, FeatureMap, Live
 from quantscope.app.words import word
-from quantscope.app.worker import mistake
 from quantscope.data import Samples
 from quantscope.errors import QuantscopeError
 from quantscope.model import Model
@@ -76,7 +76,7 @@ class Tracer:
             edited = None
         else:
             self.which.html = said_of(edited, "The edited model, with {edits}.")
-        picked = self.page.images.picked
+        picked = self.page.samples.picked
         if picked is None or why_not(session):
             failed = "No image could be classified." if session.failures else ""
             said = failed or "The images are being classified…"

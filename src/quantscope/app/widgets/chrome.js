@@ -54,6 +54,8 @@ function render({ model, el }) {
   const click = (event) => {
     const part = event.composedPath().find((one) => one.dataset?.select);
     if (part) select(model, JSON.parse(part.dataset.select));
+    const asking = event.composedPath().find((one) => one.dataset?.ask);
+    if (asking) model.send(JSON.parse(asking.dataset.ask));
     const link = event.composedPath().find((one) => one.tagName === "A");
     const href = link?.getAttribute("href") ?? "";
     const inPage = href.startsWith("#") && link.closest(".qs-help");

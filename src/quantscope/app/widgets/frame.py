@@ -12,7 +12,9 @@ class Chrome(Selecting):
     """The widget without a place of its own. Any element with `data-word` gets its explanation.
 
     `theme` is "light" or "dark", and empty until the browser has told it. A click on an element
-    with `data-select`, a selection as JSON, selects it.
+    with `data-select`, a selection as JSON, selects it; one on an element with `data-ask` sends
+    that message: `{"do": "opener", "field"}` opens the form, `{"do": "tab", "tab"}` turns to a tab,
+    `{"do": "random"}` takes rows made at random.
 
     `topic` is the page of the help that was asked for, by "more" or by a link to a .md file, as
     `{page, n}`: `n` tells two clicks apart.
@@ -50,6 +52,10 @@ class Opener(anywidget.AnyWidget):
     busy = traitlets.Bool(False).tag(sync=True)
     opened = traitlets.Int(0).tag(sync=True)
     """The number of models that were opened: the form closes when it grows."""
+    given = traitlets.Dict().tag(sync=True)
+    """What is open, as `{model, float, data}`: the form begins with it."""
+    asked = traitlets.Dict().tag(sync=True)
+    """The field that a line of the page wants filled in, as `{field, n}`: the form opens there."""
 
 
 class EditStrip(anywidget.AnyWidget):

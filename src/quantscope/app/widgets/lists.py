@@ -43,10 +43,11 @@ class Gallery(Selecting):
 
 
 class Thumbnails(anywidget.AnyWidget):
-    """The pictures: `items` are `{index, src, label, float, quantized}`, those of the page.
+    """The samples: `items` are `{index, src, text, label, float, quantized, wrong, title}`.
 
-    `filters` are `{key, label, count}`. `filter`, `page` and `chosen` (an index in the full set)
-    are set on both sides.
+    Those of the page; one that is no picture has a `text` in place of `src`. `filters` are
+    `{key, label, count}`. `filter`, `page` and `chosen` (an index in the full set) are set on both
+    sides.
     """
 
     _esm = source("thumbnails")

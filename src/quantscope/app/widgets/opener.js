@@ -4,7 +4,7 @@ function render({ model, el }) {
   const float = element("input", { type: "text", spellcheck: "false", "data-testid": "open-float",
     placeholder: "left out: the one it says it was made from" });
   const data = element("input", { type: "text", spellcheck: "false", "data-testid": "open-data",
-    placeholder: "left out: CIFAR-10 test images" });
+    placeholder: "left out: CIFAR-10 test images if they fit, else random rows" });
   const bundled = element("div", { class: "bundled" });
   const error = element("p", { class: "error", role: "alert", "data-testid": "open-error", hidden: true });
   const go = element("button", { type: "submit", class: "go", text: "Open", "data-testid": "open-go" });
@@ -12,7 +12,7 @@ function render({ model, el }) {
     element("p", { class: "lead", text: "Models that come with quantscope" }), bundled,
     element("label", {}, "or a file: quantized model", quant),
     element("label", {}, "its float model", float),
-    element("label", {}, "images to measure with (.npz: images, labels)", data),
+    element("label", {}, "data to measure with: FILE.npz, a folder of pictures, or random", data),
     error,
     element("div", { class: "row" }, go,
       element("button", { type: "button", text: "Close", onclick: () => show(false) })));
@@ -25,6 +25,20 @@ function render({ model, el }) {
     form.hidden = !on;
     toggle.setAttribute("aria-expanded", String(on));
     if (on) quant.focus(); else toggle.focus();
+  }
+
+  // A person who gives what is missing does not have to type again what is there.
+  function fill() {
+    const given = model.get("given");
+    for (const [field, key] of [[quant, "model"], [float, "float"], [data, "data"]]) field.value = given[key] ?? "";
+  }
+
+  function want() {
+    const field = { float, data }[model.get("asked").field];
+    if (!field) return;
+    fill();
+    show(true);
+    field.focus();
   }
 
   function ask(path, floatPath = "", dataPath = "") {
@@ -52,10 +66,12 @@ function render({ model, el }) {
   const watched = ["bundled", "model_path", "error", "busy"].map((name) => `change:${name}`);
   for (const name of watched) model.on(name, draw);
   model.on("change:opened", close);
+  model.on("change:asked", want);
   draw();
   return () => {
     for (const name of watched) model.off(name, draw);
     model.off("change:opened", close);
+    model.off("change:asked", want);
   };
 }
 

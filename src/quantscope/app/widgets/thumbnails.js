@@ -1,11 +1,11 @@
 function render({ model, el }) {
-  const filter = element("select", { "data-testid": "image-filter", "aria-label": "which images" });
+  const filter = element("select", { "data-testid": "image-filter", "aria-label": "which samples" });
   const where = element("span", { class: "where" });
   const step = (by, text, name) => element("button", { type: "button", text, "aria-label": name, "data-testid": `images-${name}`,
     onclick: () => set("page", Math.min(Math.max(model.get("page") + by, 0), model.get("pages") - 1)) });
   const back = step(-1, "‹", "previous");
   const next = step(1, "›", "next");
-  const grid = element("div", { class: "grid", role: "listbox", "aria-label": "images" });
+  const grid = element("div", { class: "grid", role: "listbox", "aria-label": "samples" });
   el.append(element("div", { class: "qs-thumbnails" },
     element("div", { class: "bar" }, filter, back, where, next), grid));
 
@@ -36,11 +36,11 @@ function render({ model, el }) {
     const focused = grid.contains(grid.getRootNode().activeElement);
     grid.replaceChildren(...model.get("items").map((item) => element("button", {
       type: "button", role: "option", "data-index": item.index, class: item.float === item.quantized ? null : "flipped",
-      title: `Image ${item.index}, a ${item.label}: float says ${item.float}, quantized ${item.quantized}`,
+      title: item.title,
       "data-testid": "thumbnail", onclick: () => pick(item.index) },
-      item.src ? element("img", { src: item.src, alt: `a ${item.label}` }) : element("span", { class: "none", text: `#${item.index}` }),
-      element("span", { class: item.quantized === item.label ? "said" : "said wrong", text: item.quantized }))));
-    if (!model.get("items").length) grid.append(element("p", { text: "No image is like that." }));
+      item.src ? element("img", { src: item.src, alt: item.label ? `a ${item.label}` : item.title }) : element("span", { class: "none", text: item.text }),
+      element("span", { class: item.wrong ? "said wrong" : "said", text: item.quantized }))));
+    if (!model.get("items").length) grid.append(element("p", { text: "None is like that." }));
     where.textContent = `${model.get("page") + 1} of ${model.get("pages")}`;
     back.disabled = model.get("page") === 0;
     next.disabled = model.get("page") >= model.get("pages") - 1;

@@ -18,25 +18,27 @@ How something is added
   opened.
 """
 
-from quantscope.model.onnx.checks import check_model
+from quantscope.model.onnx.checks import check_model, sort_nodes
+from quantscope.model.onnx.ends import ENDS_KEY
 from quantscope.model.onnx.file import (
     Format,
     OnnxFile,
     ends_in_softmax,
     load_onnx,
+    port_of,
 )
 from quantscope.model.onnx.graph import OnnxGraph, input_names, open_graph, output_names
 from quantscope.model.onnx.layer_parts import attributes_of, subgraph_names
 from quantscope.model.onnx.lift import lift_to_qdq
 from quantscope.model.onnx.model import OnnxModel
-from quantscope.model.onnx.operators import DEFAULT_DOMAINS, QDQ_OPS, QOPERATOR_OPS
-from quantscope.model.onnx.qdq import MOVES_INTEGERS
+from quantscope.model.onnx.operators import DEFAULT_DOMAINS, MOVES_INTEGERS, QDQ_OPS, QOPERATOR_OPS
 from quantscope.model.onnx.qoperator import layout_of
 from quantscope.model.onnx.reader import read_onnx
 from quantscope.model.onnx.tensors import subgraphs
 
 __all__ = [
     "DEFAULT_DOMAINS",
+    "ENDS_KEY",
     "MOVES_INTEGERS",
     "QDQ_OPS",
     "QOPERATOR_OPS",
@@ -53,7 +55,9 @@ __all__ = [
     "load_onnx",
     "open_graph",
     "output_names",
+    "port_of",
     "read_onnx",
+    "sort_nodes",
     "subgraph_names",
     "subgraphs",
 ]

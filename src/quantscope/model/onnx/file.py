@@ -17,7 +17,7 @@ from quantscope.files import check_file
 from quantscope.model.network import Port
 from quantscope.model.onnx.checks import check_model, sort_nodes
 from quantscope.model.onnx.limits import check_affordable, check_functions
-from quantscope.model.onnx.operators import QDQ_OPS, QOPERATOR_OPS
+from quantscope.model.onnx.operators import BLOCK_OPS, QDQ_OPS, QOPERATOR_OPS, RUN_TIME_OPS
 from quantscope.model.onnx.tensors import (
     THIS_FILE,
     element_type,
@@ -27,7 +27,7 @@ from quantscope.model.onnx.tensors import (
 )
 from quantscope.model.onnx.wire import WireError, has_bad_text, without_weights
 
-Format = Literal["float", "qdq", "qoperator", "mixed"]
+Format = Literal["float", "qdq", "qoperator", "mixed", "dynamic", "blocks"]
 
 _MOST_BYTES = 2**31 - 1
 """The size of the largest message that protobuf has."""
@@ -105,8 +105,8 @@ def load_onnx(path: Path | str) -> OnnxFile:
         opset=opsets.get("", opsets.get("ai.onnx", 0)),
         opsets=MappingProxyType(opsets),
         producer=f"{proto.producer_name} {proto.producer_version}".strip(),
-        inputs=tuple(_port(value) for value in graph.input if value.name not in constants),
-        outputs=tuple(_port(value) for value in graph.output),
+        inputs=tuple(port_of(value) for value in graph.input if value.name not in constants),
+        outputs=tuple(port_of(value) for value in graph.output),
         format=_format(graph),
         metadata=MappingProxyType({entry.key: entry.value for entry in proto.metadata_props}),
         external_files=external_files,
@@ -194,7 +194,7 @@ def _digest(path: Path, external_files: tuple[Path, ...]) -> str:
     return hashlib.sha256(b"".join(digest.digest() for digest in digests)).hexdigest()
 
 
-def _port(value: onnx.ValueInfoProto) -> Port:
+def port_of(value: onnx.ValueInfoProto) -> Port:
     kind = value.type.WhichOneof("value") or "tensor_type"
     # What is no tensor is named by what it is: a sequence, an optional, a map.
     is_tensor = kind == "tensor_type"
@@ -208,7 +208,12 @@ def _port(value: onnx.ValueInfoProto) -> Port:
 
 
 def _format(graph: onnx.GraphProto) -> Format:
-    has_qoperator = any(node.op_type in QOPERATOR_OPS for node in graph.node)
+    kinds = {node.op_type for node in graph.node}
+    if not kinds.isdisjoint(RUN_TIME_OPS):
+        return "dynamic"
+    has_qoperator = not kinds.isdisjoint(QOPERATOR_OPS)
+    if has_qoperator and kinds & (QOPERATOR_OPS | QDQ_OPS) <= BLOCK_OPS:
+        return "blocks"
     has_qdq = any(node.op_type in QDQ_OPS for node in graph.node)
     if not has_qoperator:
         return "qdq" if has_qdq else "float"

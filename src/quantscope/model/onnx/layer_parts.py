@@ -1,6 +1,8 @@
 """This module describes a node as a layer: its kind, name, attributes, and what it reads."""
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Literal
 
 import onnx_ir as ir
@@ -9,7 +11,9 @@ from quantscope.model.assemble import Draft, Reading
 from quantscope.model.naming import CLASS_HIERARCHY, NAME_SCOPES, NodeTitle
 from quantscope.model.network import AttributeValue, Shape
 from quantscope.model.onnx.file import OnnxFile
-from quantscope.model.onnx.graph import MICROSOFT, OnnxGraph, input_names
+from quantscope.model.onnx.graph import MICROSOFT, OnnxGraph, input_names, output_names
+from quantscope.model.onnx.operators import FLOAT_OPERATORS, INTEGER_PRODUCTS
+from quantscope.model.onnx.owners import Owner
 from quantscope.model.onnx.qoperator import layout_of
 from quantscope.model.onnx.quant_params import QuantizedValues
 
@@ -17,10 +21,16 @@ from quantscope.model.onnx.quant_params import QuantizedValues
 _LAYOUT = frozenset(
     {"Cast", "Expand", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
 )
-_WEIGHT_THEN_BIAS = frozenset({"Conv", "ConvTranspose", "Gemm", "FusedConv", "FusedGemm"})
+_WEIGHT_THEN_BIAS = frozenset(
+    {
+        *("Conv", "ConvTranspose", "Gemm", "FusedConv", "FusedGemm"),
+        *("GroupNormalization", "InstanceNormalization", "LayerNormalization"),
+    }
+)
 _NUMBERS_ARE_SETTINGS = frozenset(
     {"Clip", "Dropout", "OneHot", "Pad", "QuantizeLinear", "Resize", "Slice", "Upsample"}
 )
+_OUTPUT = re.compile(r"(?P<name>/.+)_output_0")
 _SETTING_TYPES = frozenset({"int64", "bool", "string", "unknown"})
 
 
@@ -29,27 +39,52 @@ def float_op_type(node: ir.Node) -> str:
     layout = layout_of(node)
     if layout is not None:
         return layout.op_type
-    return "MatMul" if node.op_type == "MatMulNBits" and node.domain == MICROSOFT else node.op_type
+    return FLOAT_OPERATORS.get(node.op_type, node.op_type)
 
 
-def node_title(file: OnnxFile, node: ir.Node) -> NodeTitle:
+def node_title(file: OnnxFile, node: ir.Node, owner: Owner) -> NodeTitle:
     return NodeTitle(
-        name=node.name or "",
+        name=node.name or _name_in_output(node),
         op_type=float_op_type(node),
         format=file.format,
         name_scopes=node.metadata_props.get(NAME_SCOPES, ""),
         class_hierarchy=node.metadata_props.get(CLASS_HIERARCHY, ""),
+        owner=owner.of_weight,
+        bias_owner=owner.of_bias,
+        has_weight=owner.has_weight,
     )
+
+
+def _name_in_output(node: ir.Node) -> str:
+    """Find the name of an unnamed node in that of its result: `/act/Mul` of `/act/Mul_output_0`."""
+    found = _OUTPUT.fullmatch(next(iter(output_names(node)), ""))
+    return found["name"] if found else ""
 
 
 def readings(graph: OnnxGraph, values: QuantizedValues, node: ir.Node) -> tuple[Reading, ...]:
     """List the inputs in the float operator's order, without scales and zero-points."""
     op_type = float_op_type(node)
-    return tuple(
-        _reading(graph, values, op_type, place, name)
-        for place, name in enumerate(_data_names(node))
-        if name
-    )
+    layout = layout_of(node)
+    quantized_inside = () if layout is None else layout.run_time
+    found = []
+    for place, name in enumerate(_data_names(values, node)):
+        if not name:
+            continue
+        run_time = values.run_time.get(name)
+        if run_time is not None:
+            reading = _reading(graph, values, op_type, place, run_time.source)
+            found.append(replace(reading, run_time_dtype=run_time.dtype))
+        else:
+            reading = _reading(graph, values, op_type, place, name)
+            is_inside = place in quantized_inside and reading.role == "activation"
+            found.append(replace(reading, run_time_dtype="uint8") if is_inside else reading)
+    return tuple(found)
+
+
+def written_names(values: QuantizedValues, node: ir.Node) -> tuple[str, ...]:
+    """List what a layer writes: its node's outputs, or what other nodes make of its sums."""
+    product = values.products.get(node)
+    return output_names(node) if product is None else (product.output,)
 
 
 def read_value(graph: OnnxGraph, values: QuantizedValues, name: str) -> Reading:
@@ -105,10 +140,17 @@ def _constant_role(
     return "weight"
 
 
-def _data_names(node: ir.Node) -> Iterator[str]:
+def _data_names(values: QuantizedValues, node: ir.Node) -> Iterator[str]:
     """List the inputs that are data, in the float operator's order."""
     names = input_names(node)
     layout = layout_of(node)
+    if node.op_type in INTEGER_PRODUCTS:
+        product = values.products.get(node)
+        yield from (*names[:2], *([product.bias] if product and product.bias else []))
+        return
+    if node.op_type == "GatherBlockQuantized":
+        yield from names[:2]
+        return
     if node.op_type == "MatMulNBits" and node.domain == MICROSOFT:
         places = [0, 1, 5]  # the activation, the packed weight and the bias
     elif layout is None:
@@ -123,6 +165,8 @@ def _data_names(node: ir.Node) -> Iterator[str]:
 def attributes_of(node: ir.Node) -> dict[str, AttributeValue]:
     """Give a node's numbers and strings; tensors only by type and shape, graphs not at all."""
     found: dict[str, AttributeValue] = {}
+    if node.op_type == "MatMulNBits" and node.domain == MICROSOFT:
+        found["transB"] = 1  # the operator does not say so: its weight is [N, K]
     for name, attribute in sorted(node.attributes.items()):
         value = attribute.value
         if isinstance(value, int | float | str):

@@ -24,6 +24,10 @@ _UNARY = {
     "QLinearSigmoid": "Sigmoid",
 }
 _BINARY = {"QLinearAdd": "Add", "QLinearMul": "Mul"}
+LIFTED_OPS = frozenset(
+    {"QLinearConv", "QLinearMatMul", "QGemm", "QLinearConcat", "QLinearSoftmax", *_UNARY, *_BINARY}
+)
+"""Operators that have a form as QDQ."""
 # How the kernel works, not what the operator computes.
 _KERNEL_ATTRIBUTES = ("channels_last", "opset")
 _SOFTMAX_OF_ONE_AXIS = 13  # before this opset it was one of all axes from the named one on

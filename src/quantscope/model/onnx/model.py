@@ -15,7 +15,7 @@ from quantscope.model.network import Network, Port
 from quantscope.model.onnx.file import OnnxFile, ends_in_softmax, load_onnx
 from quantscope.model.onnx.graph import OnnxGraph, open_graph
 from quantscope.model.onnx.input_uses import input_uses
-from quantscope.model.onnx.lift import lift_to_qdq
+from quantscope.model.onnx.lift import LIFTED_OPS, lift_to_qdq
 from quantscope.model.onnx.quantizers_off import switch_quantizers_off, write_out_hard_swish
 from quantscope.model.onnx.reader import read_onnx
 from quantscope.model.opened import Model
@@ -75,7 +75,9 @@ class OnnxModel(Model):
     @property
     def is_lifted(self) -> bool:
         """Whether the file hides its arithmetic in QLinear operators, so that `stated` differs."""
-        return self.file.format in ("qoperator", "mixed")
+        return self.file.format in ("qoperator", "mixed") or (
+            self.file.format == "dynamic" and not LIFTED_OPS.isdisjoint(self.file.op_counts)
+        )
 
     @cached_property
     def stated(self) -> onnx.ModelProto:

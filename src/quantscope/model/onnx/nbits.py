@@ -1,4 +1,4 @@
-"""This module unpacks weights of onnxruntime's MatMulNBits: 2, 4 or 8 bits in blocks."""
+"""This module unpacks weights of 2, 4 or 8 bits in blocks: MatMulNBits, GatherBlockQuantized."""
 
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from quantscope.model.onnx.quant_params import (
     NotShownError,
     QuantizedValues,
     checked_params,
+    describe,
     padded_inputs,
     register,
 )
@@ -110,5 +111,57 @@ def _add_weight(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None
     draft = Draft(params, [packed_name], scale_name, zero_point_name or None, shape)
     draft.read_integers = lambda: weight.unpack(graph.read(packed).reshape(-1)).astype(
         ir.DataType[f"UINT{weight.bits}"].numpy()
+    )
+    register(found, draft)
+
+
+def add_block_table(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None:
+    """Add a draft of a GatherBlockQuantized's table, or a note that says why not."""
+    data, _, scale, zero_point = padded_inputs(node, 4)[:4]
+    stored = graph.tensor(data)
+    axis, bits = attribute_int(node, "quantize_axis", 1), attribute_int(node, "bits", 4)
+    block_size = attribute_int(node, "block_size", 128)
+    try:
+        if stored is not None and stored.dtype == ir.DataType.UINT8 and bits < 8:
+            _add_packed_table(graph, found, stored, (data, scale, zero_point), axis, bits=bits)
+        else:
+            describe(graph, found, data, scale, zero_point, axis=axis, block_size=block_size)
+    except NotShownError as reason:
+        found.notes.append(f"The table of {node.name} is not shown as quantized: {reason}")
+
+
+def _add_packed_table(
+    graph: OnnxGraph,
+    found: QuantizedValues,
+    stored: ir.TensorProtocol,
+    names: tuple[str, str, str],
+    axis: int,
+    *,
+    bits: int,
+) -> None:
+    """Add a table whose small integers lie in bytes, along the last axis."""
+    data, scale_name, zero_point_name = names
+    scale, packed = graph.array(scale_name), graph.array(zero_point_name)
+    if scale is None or data in found.by_integer or bits not in (2, 4):
+        raise NotShownError("it is of a kind that is not known here")
+    *ahead, last = (int(dim) for dim in stored.shape.numpy())
+    shape = (*ahead, last * 8 // bits)
+    if packed is None:  # the operator's default is the middle of the type
+        zero_point: Array = np.full(scale.shape, 2 ** (bits - 1))
+    else:
+        zero_point = _unpack_bits(packed.astype(np.uint8), bits)[..., : scale.shape[-1]]
+    along = shape[axis]
+    params = checked_params(
+        graph,
+        tensor=data,
+        scale=scale,
+        zero_point=zero_point,
+        dtype=f"uint{bits}",
+        axis=axis % len(shape),
+        block_size=-(-along // scale.shape[axis]),
+    )
+    draft = Draft(params, [data], scale_name, zero_point_name or None, shape)
+    draft.read_integers = lambda: _unpack_bits(graph.read(stored), bits).astype(
+        ir.DataType[f"UINT{bits}"].numpy()
     )
     register(found, draft)

@@ -4,6 +4,8 @@ import onnx_ir as ir
 
 from quantscope.arithmetic import quantize
 from quantscope.model.assemble import Draft
+from quantscope.model.onnx.dynamic import add_dynamic
+from quantscope.model.onnx.ends import take_clip, take_stated_ends
 from quantscope.model.onnx.graph import (
     MICROSOFT,
     STANDARD,
@@ -12,12 +14,13 @@ from quantscope.model.onnx.graph import (
     input_names,
     output_names,
 )
-from quantscope.model.onnx.nbits import add_nbits
-from quantscope.model.onnx.operators import QDQ_OPS
+from quantscope.model.onnx.nbits import add_block_table, add_nbits
+from quantscope.model.onnx.operators import MOVES_INTEGERS, QDQ_OPS, UNKNOWN_OPS
 from quantscope.model.onnx.qoperator import add_qoperator, layout_of
 from quantscope.model.onnx.quant_params import (
     NotShownError,
     QuantizedValues,
+    carry_over,
     describe,
     padded_inputs,
     read_params,
@@ -75,30 +78,25 @@ def _add_quantize(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> No
 def _add_dequantize(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None:
     integer, scale, zero_point = padded_inputs(node, 3)[:3]
     axis, block_size = attribute_int(node, "axis", 1), attribute_int(node, "block_size", 0)
+    _add_table(graph, found, integer, scale, zero_point)
     draft = describe(graph, found, integer, scale, zero_point, axis=axis, block_size=block_size)
+    take_stated_ends(draft, node)
     draft.dequantized_names.append(output_names(node)[0])
     found.by_dequantized[output_names(node)[0]] = draft
 
 
-# Operators that move integers about without computing with them.
-MOVES_INTEGERS = frozenset(
-    {
-        "DepthToSpace",
-        "Expand",
-        "Flatten",
-        "Gather",
-        "Identity",
-        "MaxPool",
-        "Reshape",
-        "Slice",
-        "SpaceToDepth",
-        "Split",
-        "Squeeze",
-        "Tile",
-        "Transpose",
-        "Unsqueeze",
-    }
-)
+def _add_table(
+    graph: OnnxGraph, found: QuantizedValues, integer: str, scale: str, zero_point: str
+) -> None:
+    """Add the stored table that integers are rows of, as dynamic quantization has embeddings."""
+    maker = graph.makers.get(integer)
+    if maker is None or maker.op_type != "Gather" or integer in found.by_integer:
+        return
+    table, scales = input_names(maker)[0], graph.array(scale)
+    is_single = scales is not None and scales.size == 1
+    if graph.tensor(table) is not None and table not in found.by_integer and is_single:
+        describe(graph, found, table, scale, zero_point, axis=None)
+        carry_over(graph, found, maker)
 
 
 def find_quantized_values(graph: OnnxGraph) -> QuantizedValues:
@@ -114,17 +112,14 @@ def find_quantized_values(graph: OnnxGraph) -> QuantizedValues:
             add_qoperator(graph, found, node, layout)
         elif node.op_type == "MatMulNBits" and node.domain == MICROSOFT:
             add_nbits(graph, found, node)
+        elif node.op_type == "Clip" and take_clip(graph, found, node):
+            found.absorbed.add(node)
+        elif node.op_type == "GatherBlockQuantized":
+            add_block_table(graph, found, node)
+        elif node.op_type in UNKNOWN_OPS:
+            name = node.name or output_names(node)[0]
+            found.notes.append(f"{name} is not shown as quantized: {UNKNOWN_OPS[node.op_type]}")
         elif node.op_type in MOVES_INTEGERS:
-            _carry_over(graph, found, node)
+            carry_over(graph, found, node)
+    add_dynamic(graph, found)
     return found
-
-
-def _carry_over(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None:
-    """Let what is moved keep the parameters of its source; scales by channel may not fit it."""
-    source = found.by_integer.get(padded_inputs(node, 1)[0])
-    if source is None or source.params.scale.ndim:
-        return
-    for name in filter(None, output_names(node)):
-        shape = graph.type(name).shape
-        names = source.scale_name, source.zero_point_name
-        register(found, Draft(source.params, [name], *names, shape, follows=source))

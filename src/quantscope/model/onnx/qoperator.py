@@ -26,13 +26,14 @@ from quantscope.model.onnx.quant_params import (
 class Scaled(NamedTuple):
     """The positions among the inputs of a quantized value, its scale and its zero-point.
 
-    `axis` is that of a scale with one value per channel.
+    `axis` is that of a scale with one value per channel; `lies_along_axis` where it may be [1, C].
     """
 
     value: int
     scale: int
     zero_point: int
     axis: int | None = None
+    lies_along_axis: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class QOperator:
     """The layout of a QOperator's inputs, and the float operator (`op_type`) it stands for.
 
     `output` has the positions of the output's scale and zero-point; `bias` that of an integer bias
-    whose scale is the product of the first two; `plain` are inputs without a scale.
+    whose scale is the product of the first two; `plain` are inputs without a scale, and `run_time`
+    places in the float operator's order that it quantizes itself, by what it finds at run time.
     """
 
     op_type: str
@@ -48,6 +50,7 @@ class QOperator:
     output: tuple[int, int] | None = None
     bias: int | None = None
     plain: tuple[int, ...] = ()
+    run_time: tuple[int, ...] = ()
 
 
 def _unary(op_type: str) -> QOperator:
@@ -79,8 +82,28 @@ _FIXED = {
     "MatMulIntegerToFloat": QOperator(
         "MatMul", (Scaled(0, 2, 4, axis=-2), Scaled(1, 3, 5, axis=-1)), plain=(6,)
     ),
-    "DynamicQuantizeMatMul": QOperator("MatMul", (Scaled(1, 2, 3, axis=-1),), plain=(0, 4)),
+    "DynamicQuantizeMatMul": QOperator(
+        "MatMul", (Scaled(1, 2, 3, axis=-1),), plain=(0, 4), run_time=(0,)
+    ),
+    # The last two inputs are those of a state that comes in; the state itself is quantized, too.
+    "DynamicQuantizeLSTM": QOperator(
+        "LSTM",
+        (Scaled(1, 8, 9, 2, lies_along_axis=True), Scaled(2, 10, 11, 2, lies_along_axis=True)),
+        plain=(0, 3, 4, 5, 6, 7),
+        run_time=(0, 5),
+    ),
+    "QAttention": QOperator(
+        "Attention", (Scaled(0, 3, 6), Scaled(1, 4, 7, axis=1)), plain=(2, 5, 8)
+    ),
+    "QEmbedLayerNormalization": QOperator(
+        "EmbedLayerNormalization",
+        # Three embeddings and the two constants of the norm, then all scales, then all zero-points.
+        tuple(Scaled(value, value + 6, value + 11) for value in range(2, 7)),
+        plain=(0, 1, 7),
+    ),
 }
+
+_MOST_INPUTS = 18
 
 
 def _layout(op_type: str, *, input_count: int, trans_b: bool = False) -> QOperator | None:
@@ -104,16 +127,25 @@ def add_qoperator(
     graph: OnnxGraph, found: QuantizedValues, node: ir.Node, layout: QOperator
 ) -> None:
     """Add drafts of what the operator reads and writes, or notes that say why not."""
-    names = padded_inputs(node, 9)
+    names = padded_inputs(node, _MOST_INPUTS)
     read: list[Draft | None] = []
     for slot in layout.scaled:
         value, scale, zero_point = (names[index] for index in slot[:3])
         draft = None
         if value and scale:
             try:
-                draft = describe(graph, found, value, scale, zero_point, axis=slot.axis)
+                draft = describe(
+                    graph,
+                    found,
+                    value,
+                    scale,
+                    zero_point,
+                    axis=slot.axis,
+                    lies_along_axis=slot.lies_along_axis,
+                )
             except NotShownError as reason:
-                found.notes.append(f"{value} is not shown as quantized: {reason}")
+                if not _is_run_time(graph, value, scale):
+                    found.notes.append(f"{value} is not shown as quantized: {reason}")
         read.append(draft)
     if layout.bias is not None and names[layout.bias]:
         try:
@@ -126,6 +158,12 @@ def add_qoperator(
             _add_output(graph, found, node, output, *(names[index] for index in layout.output))
         except NotShownError as reason:
             found.notes.append(f"{output} is not shown as quantized: {reason}")
+
+
+def _is_run_time(graph: OnnxGraph, value: str, scale: str) -> bool:
+    """Tell whether a value's scale is found at run time, which `dynamic.py` shows."""
+    maker = graph.makers.get(value)
+    return maker is not None and maker.op_type == "DynamicQuantizeLinear" and bool(scale)
 
 
 def _add_output(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import onnx_ir as ir
@@ -10,7 +11,7 @@ from quantscope.arithmetic import DTYPE_NAMES, QuantParams
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model.assemble import Draft
 from quantscope.model.network import Array, Shape
-from quantscope.model.onnx.graph import OnnxGraph, input_names
+from quantscope.model.onnx.graph import OnnxGraph, input_names, output_names
 
 
 class NotShownError(Exception):
@@ -27,10 +28,12 @@ def read_params(
     axis: int | None,
     block_size: int = 0,
     shape: Shape | None = None,
+    lies_along_axis: bool = False,
 ) -> QuantParams:
     """Read the parameters stated for `tensor`; raise `NotShownError` for those computed in a run.
 
     `axis` counts only where the scale has several values: a list of one is a single scale.
+    `lies_along_axis`: it may have more axes than one, all but that of its channels of length 1.
     """
     stored_scale = graph.array(scale)
     stored_zero_point = graph.array(zero_point) if zero_point else None
@@ -41,6 +44,10 @@ def read_params(
     if stored_scale.size == 1 and not block_size:
         stored_scale = stored_scale.reshape(())
         axis = None
+    elif lies_along_axis and stored_scale.size == max(stored_scale.shape):
+        stored_scale = stored_scale.reshape(-1)
+        if stored_zero_point is not None:
+            stored_zero_point = stored_zero_point.reshape(-1)
     rank = None if shape is None else len(shape)
     if axis is not None and axis < 0 and rank is not None and rank + axis >= 0:
         axis += rank
@@ -108,13 +115,28 @@ def _wrong(graph: OnnxGraph, tensor: str, reason: str) -> BadModelError:
     return BadModelError(f"The quantization of {tensor!r} in {graph.file.path} is wrong: {text}")
 
 
+class RunTimeInput(NamedTuple):
+    """What integers are made of whose scale and zero-point are found when the model runs."""
+
+    source: str
+    dtype: str
+
+
+class RunTimeProduct(NamedTuple):
+    """The real result of a product of such integers, and the bias in it ("": none)."""
+
+    output: str
+    bias: str
+
+
 @dataclass
 class QuantizedValues:
     """The drafts in the order of the file, and by the values that they describe.
 
-    `absorbed` are the Q and DQ nodes that became parameters of a draft; other ones (of dynamic
-    quantization) remain layers. `origins` lead from what absorbed nodes give back to the value
-    before any chain of them.
+    `absorbed` are the Q and DQ nodes that became parameters of a draft; other ones remain layers.
+    `origins` lead from what absorbed nodes give back to the value before any chain of them.
+    Of dynamic quantization, `run_time` has the integers by name, `products` what became of
+    them, by the node that multiplies, and `merged` the nodes that are part of such a layer.
     """
 
     drafts: list[Draft] = field(default_factory=list)
@@ -124,6 +146,9 @@ class QuantizedValues:
     absorbed: set[ir.Node] = field(default_factory=set)
     origins: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    run_time: dict[str, RunTimeInput] = field(default_factory=dict)
+    products: dict[ir.Node, RunTimeProduct] = field(default_factory=dict)
+    merged: set[ir.Node] = field(default_factory=set)
 
     def written(self, name: str) -> list[Draft]:
         """Give the drafts of a value that a layer writes: of its integers, or of each quantizer."""
@@ -149,6 +174,7 @@ def describe(
     *,
     axis: int | None,
     block_size: int = 0,
+    lies_along_axis: bool = False,
 ) -> Draft:
     """Find or make the draft of an integer value that somebody reads with this scale.
 
@@ -169,6 +195,7 @@ def describe(
         axis=axis,
         block_size=block_size,
         shape=kind.shape,
+        lies_along_axis=lies_along_axis,
     )
     if before is None:
         draft = Draft(params, [integer], scale, zero_point or None, kind.shape)
@@ -176,7 +203,7 @@ def describe(
             draft.read_integers = partial(graph.read, stored)
         register(found, draft)
         return draft
-    if before.params != params:
+    if not before.params.has_grid_of(params):
         if before.follows is None:
             found.notes.append(
                 f"{integer} is written with one scale or zero-point and read with another; "
@@ -194,3 +221,14 @@ def padded_inputs(node: ir.Node, count: int) -> tuple[str, ...]:
     """Give the input names, with "" for those that the node does not have."""
     names = input_names(node)
     return (*names, *[""] * (count - len(names)))
+
+
+def carry_over(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None:
+    """Let what a node moves keep its source's parameters; scales by channel may not fit it."""
+    source = found.by_integer.get(padded_inputs(node, 1)[0])
+    if source is None or source.params.scale.ndim:
+        return
+    for name in filter(None, output_names(node)):
+        shape = graph.type(name).shape
+        names = source.scale_name, source.zero_point_name
+        register(found, Draft(source.params, [name], *names, shape, follows=source))

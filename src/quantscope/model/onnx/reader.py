@@ -8,6 +8,7 @@ import onnx_ir as ir
 from quantscope.model.assemble import Assembled, Parts, Step, ValueType, assemble
 from quantscope.model.naming import layer_names
 from quantscope.model.network import Network
+from quantscope.model.onnx.defaults import default_names
 from quantscope.model.onnx.file import OnnxFile, load_onnx
 from quantscope.model.onnx.graph import OnnxGraph, open_graph, output_names
 from quantscope.model.onnx.layer_parts import (
@@ -17,7 +18,9 @@ from quantscope.model.onnx.layer_parts import (
     read_value,
     readings,
     subgraph_names,
+    written_names,
 )
+from quantscope.model.onnx.owners import Owners
 from quantscope.model.onnx.qdq import find_quantized_values
 from quantscope.model.onnx.quant_params import QuantizedValues
 from quantscope.model.onnx.signs import relu_drafts
@@ -66,22 +69,22 @@ def _parts(graph: OnnxGraph, values: QuantizedValues) -> Parts:
 
 def _steps(graph: OnnxGraph, values: QuantizedValues) -> Iterator[Step]:
     """Make a step of every node but quantizers and what computes from constants alone."""
-    nodes = [
-        node
-        for node in graph.nodes
-        if node not in values.absorbed and not _is_constant(graph, node)
-    ]
-    names = layer_names([node_title(graph.file, node) for node in nodes])
+    parts = values.absorbed | values.merged
+    nodes = [node for node in graph.nodes if node not in parts and not _is_constant(graph, node)]
+    owners = Owners(graph)
+    names = layer_names([node_title(graph.file, node, owners.of(node)) for node in nodes])
     for node, name in zip(nodes, names, strict=True):
+        attributes, op_type = attributes_of(node), float_op_type(node)
         yield Step(
             name=name,
             node_name=node.name or "",
-            op_type=float_op_type(node),
+            op_type=op_type,
             file_op_type=node.op_type,
             domain=node.domain,
             reads=readings(graph, values, node),
-            outputs=output_names(node),
-            attributes=attributes_of(node),
+            outputs=written_names(values, node),
+            attributes=attributes,
+            default_attributes=default_names(node, op_type, attributes, opset=graph.file.opset),
             subgraphs=subgraph_names(node),
         )
 

@@ -61,13 +61,13 @@ def _layer_text(layer: Layer, batch: Dim, *, in_quantized: bool) -> str:
     output = layer.outputs[0] if layer.outputs else None
     parts = [
         type_text(layer, in_quantized=in_quantized),
-        attributes_text(layer.attributes),
+        attributes_text(layer.telling_attributes),
         shape_text(output.shape, batch=batch) if output else "",
     ]
     if output and output.quant:
         params = output.quant.params
         scale, zero_point = spread_text(params.scale), spread_text(params.zero_point)
-        parts.append(f"{params.dtype}  scale {scale}  zero-point {zero_point}")
+        parts.append(f"{params.type_text}  scale {scale}  zero-point {zero_point}")
     return "  ".join(part for part in parts if part)
 
 

@@ -152,16 +152,18 @@ def _input_name(network: Network, operand: Operand) -> str:
 def _link(network: Network, source: str, target: str, operand: Operand) -> Link:
     if operand.quant is None:
         label = operand.dtype if network.is_quantized else ""
+        if operand.run_time_dtype:
+            label = f"{operand.run_time_dtype}  s, z at run time"
         lines = [operand.name, f"{operand.dtype} {shape_text(operand.shape)}"]
-        return Link(source, target, label, _hover(lines), is_float=True)
+        return Link(source, target, label, _hover(lines), is_float=not operand.run_time_dtype)
     params = operand.quant.params
-    label = f"{params.dtype}  s {spread_text(params.scale)}  z {spread_text(params.zero_point)}"
+    label = f"{params.type_text}  s {spread_text(params.scale)}  z {spread_text(params.zero_point)}"
     return Link(source, target, label, _hover([*_tensor_lines(operand.quant)]))
 
 
 def _layer(network: Network, layer: Layer, key: str, batch: Dim) -> Node:
     kind = type_text(layer, in_quantized=network.is_quantized)
-    short = attributes_text(layer.attributes)
+    short = attributes_text(layer.telling_attributes)
     shape = shape_text(layer.outputs[0].shape, batch=batch) if layer.outputs else ""
     lines = [elided(f"{kind}  {short}".rstrip(), 48)]
     if weight := layer.weight:
@@ -184,13 +186,13 @@ def _weight_line(weight: QuantTensor) -> str:
     params = weight.params
     grain = "" if params.is_per_tensor else f" × {params.scale.size:,}"
     zero = f"  z {spread_text(params.zero_point)}" if params.zero_point.any() else ""
-    return f"w {params.dtype}{grain}  s {spread_text(params.scale, 3)}{zero}"
+    return f"w {params.type_text}{grain}  s {spread_text(params.scale, 3)}{zero}"
 
 
 def _tensor_lines(tensor: QuantTensor) -> Iterator[str]:
     params = tensor.params
     yield (
-        f"{tensor.name}: {params.dtype}, scale {spread_text(params.scale, 6)}, "
+        f"{tensor.name}: {params.type_text}, scale {spread_text(params.scale, 6)}, "
         f"zero-point {spread_text(params.zero_point)}, range {range_text(tensor)}"
     )
     if notes := tensor_notes(tensor):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.data import Samples, check_batch, check_samples
+from quantscope.data import Samples, SamplesSource, check_batch, samples_for
 from quantscope.errors import BadModelError
 from quantscope.model import (
     Execution,
@@ -39,7 +39,7 @@ _LARGEST_BATCH = 256
 
 def compare(
     model: ModelSource,
-    images: Samples,
+    images: SamplesSource,
     *,
     float_model: ModelSource | None = None,
     execution: Execution = "reference",
@@ -60,9 +60,9 @@ def compare(
     its own. A PyTorch program (.pt2) has only its reference execution; its float model is a program
     too, or ResNet8's weights (.safetensors).
     """
-    check_samples(images)
     check_batch(batch)
     opened = open_model(model)
+    images = samples_for(opened, images)
     opened.check_int8_kernels(int8_kernels)
     opened.check_comparable()
     quantized = open_runnable(opened, execution=execution, int8_kernels=int8_kernels, threads=1)

@@ -105,8 +105,9 @@ def find_visible(
         # The quantizer is copied to the graph's end, with its parameters: they must be stored.
         if sight is None and stored.issuperset(makers[name].input[1:]):
             sight = _quantizer_sight(graph, name, values, quantized)
-            if sight is None and _gives_output(proto, makers[name]):
-                sight = Sight(plain.output, quantize=True)
+            place = _output_of(proto, makers[name])
+            if sight is None and place is not None:
+                sight = Sight(plain.outputs[place], quantize=True)
         if sight is not None:
             sights[name] = sight
     unseen = {name: CHANGES_KERNELS for name in names if name not in sights}
@@ -151,13 +152,21 @@ def _quantizer_sight(
     return Sight(values[before], quantize=True) if (before, scale) in quantized else None
 
 
-def _gives_output(proto: onnx.ModelProto, quantizer: onnx.NodeProto) -> bool:
-    """Say whether the model's output is this quantizer's integers, as real numbers."""
-    return quantizer.op_type == "QuantizeLinear" and any(
-        node.op_type == "DequantizeLinear"
-        and node.output[0] == proto.graph.output[0].name
-        and list(node.input) == [quantizer.output[0], *quantizer.input[1:]]
-        for node in proto.graph.node
+def _output_of(proto: onnx.ModelProto, quantizer: onnx.NodeProto) -> int | None:
+    """Say which of the model's outputs is this quantizer's integers, as real numbers."""
+    if quantizer.op_type != "QuantizeLinear":
+        return None
+    outputs = [value.name for value in proto.graph.output]
+    given = [quantizer.output[0], *quantizer.input[1:]]
+    return next(
+        (
+            outputs.index(node.output[0])
+            for node in proto.graph.node
+            if node.op_type == "DequantizeLinear"
+            and node.output[0] in outputs
+            and list(node.input) == given
+        ),
+        None,
     )
 
 
@@ -165,8 +174,8 @@ def _aligned(one: ValueGraph, other: ValueGraph) -> dict[str, str] | None:
     """Match two graphs operator by operator; give the second's values by the first's, else None."""
     if len(one.proto.graph.node) != len(other.proto.graph.node):
         return None
-    same = {one.input: other.input}
-    known = {other.input}
+    same = dict(zip(one.inputs, other.inputs, strict=True))
+    known = set(other.inputs)
     for first, second in zip(one.proto.graph.node, other.proto.graph.node, strict=True):
         alike = (
             (first.op_type, first.domain, first.name)

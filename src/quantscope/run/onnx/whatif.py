@@ -8,11 +8,11 @@ import onnx
 from quantscope.data import Samples
 from quantscope.edit import Applied, Editor
 from quantscope.progress import Progress
-from quantscope.run.evaluate import Evaluation, classify
+from quantscope.run.evaluate import Evaluation
 from quantscope.run.onnx.kernels import KernelWatch
 from quantscope.run.onnx.suffix import SuffixRunner, ValueGraph
 from quantscope.run.onnx.whatif_sqnr import SqnrReader
-from quantscope.run.runnable import Scores
+from quantscope.run.outputs import Outputs, gather_outputs
 from quantscope.run.whatif import DownstreamSqnr, KernelChange
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class OnnxEditedRunner:
         self.suffix = SuffixRunner(
             editor.base,
             samples,
+            intake=runnable.intake,
             execution=runnable.execution,
             int8_kernels=runnable.int8_kernels,
             threads=runnable.threads,
@@ -46,21 +47,22 @@ class OnnxEditedRunner:
 
     @property
     def samples(self) -> Samples:
-        return self.suffix.images
+        return self.suffix.samples
 
     @property
     def kept_bytes(self) -> int:
         return self.suffix.kept_bytes
 
-    def base(self, progress: Progress) -> Scores:
-        scores = self.suffix.base_scores(progress)
+    def base(self, progress: Progress) -> Outputs:
+        outputs = self.suffix.base_outputs(progress)
         if not (self._editor.lifted and self._runnable.execution == "runtime"):
-            return scores
+            return outputs
         # What ships is the file itself; its QDQ form may be fused in another way.
-        return classify(self._runnable, self.samples, batch=self._batch, progress=progress)
+        answers = gather_outputs(self._runnable, self.samples, batch=self._batch, progress=progress)
+        return answers.outputs
 
-    def edited(self, applied: Applied, progress: Progress) -> Scores:
-        return self.suffix.scores_of(self.graph_of(applied), progress)
+    def edited(self, applied: Applied, progress: Progress) -> Outputs:
+        return self.suffix.outputs_of(self.graph_of(applied), progress)
 
     def kernels_changed(self, applied: Applied) -> tuple[KernelChange, ...]:
         if not applied.edits:

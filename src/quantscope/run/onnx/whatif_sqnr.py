@@ -19,6 +19,7 @@ from quantscope.errors import BadConfigError
 from quantscope.model import Array
 from quantscope.model.pairing import Pairing
 from quantscope.progress import Progress
+from quantscope.run.classes import class_scores
 from quantscope.run.compare import (
     Accumulator,
     Comparison,
@@ -29,10 +30,10 @@ from quantscope.run.compare import (
 from quantscope.run.evaluate import Evaluation
 from quantscope.run.onnx.compare import FLOAT, ComparisonGraph, GraphProbe, build_graph
 from quantscope.run.onnx.suffix import (
-    FLOAT_BYTES_AN_IMAGE,
     Digest,
     PartBatch,
     PartRunner,
+    SizeLimits,
     ValueGraph,
     chain_of,
     executed_graph,
@@ -50,6 +51,9 @@ from quantscope.run.whatif import (
 
 if TYPE_CHECKING:
     from quantscope.run.onnx.runnable import OnnxRunnable
+
+
+_NO_CLASSES = "the first output has no row of scores for each sample"
 
 
 @dataclass(frozen=True)
@@ -78,13 +82,16 @@ class SqnrReader:
     ) -> None:
         self._runnable, self._editor = runnable, editor
         self._parts, self._graph_of = parts, graph_of
+        self._limits = SizeLimits.of(parts.kept.limit, len(parts.samples))
         self._before: _Measured | None = None
+        self._is_scored = False
 
     def read(
         self, applied: Applied, base: Evaluation, edited: Evaluation, progress: Progress
     ) -> DownstreamSqnr:
         """Compare both models with the float one, given their evaluations on these images."""
         if self._before is None:
+            self._is_scored = class_scores(base.outputs) is not None
             self._before = self._measure(None, None, progress)
         before = after = self._before
         if applied.edits:
@@ -135,7 +142,7 @@ class SqnrReader:
             compared, off = add_switched_off(
                 compared, self._editor.base, proto, self._editor.network, self._pairing
             )
-        graph = value_graph(compared.model)
+        graph = value_graph(compared.model, given=compared.fed.values())
         digests = {probe.pair.name: graph.digests[probe.output] for probe in compared.probes}
         if seen is not None:
             # Integers are fed then, and the comparison's graph does not know what made them.
@@ -145,19 +152,22 @@ class SqnrReader:
         accumulators = [Accumulator(probe) for probe in new]
         scores: list[Array] = []
         ends = [probe.output for probe in new]
-        if known is None:
-            ends.append(compared.float_scores)
-        for batch in self._run(compared, graph, ends, new, seen, progress) if ends else ():
+        first = compared.float_outputs.get(self._runnable.model.outputs[0].name)
+        if known is None and self._is_scored and first is not None:
+            ends.append(first)
+        # Of the unedited model all is measured, and nothing is cut for the next edit.
+        may_cut = known is not None
+        for batch in self._run(compared, graph, ends, new, seen, may_cut, progress) if ends else ():
             for accumulator, probe in zip(accumulators, new, strict=True):
                 sums = probe.sums(batch.values)
-                accumulator.add(sums.statistics, sums.numbers, batch.rows, batch.images)
-            if known is None:
+                accumulator.add(sums.statistics, sums.numbers, batch.rows, batch.samples)
+            if first in ends:
                 # A copy: onnxruntime's own array would hold on to all memory of its session.
-                scores.append(batch.values[compared.float_scores][: batch.images].copy())
+                scores.append(batch.values[first][: batch.samples].copy())
         by_name = {a.probe.pair.name: a for a in accumulators}
         found = (a.finish() for a in accumulators if not a.mixed)
         tensors = {row.name: row for row in mark_unquantized(found, off)}
-        not_finite = {name: a.not_finite(self._parts.images) for name, a in by_name.items()}
+        not_finite = {name: a.not_finite(self._parts.samples) for name, a in by_name.items()}
         made = {name for node in proto.graph.node for name in node.output}
         unseen = {} if seen is None else {n: seen.unseen.get(f) for n, f in names.items()}
         unseen |= compared.unseen
@@ -178,10 +188,11 @@ class SqnrReader:
         ends: list[str],
         new: list[GraphProbe],
         seen: Visible | None,
+        may_cut: bool,
         progress: Progress,
     ) -> Iterator[PartBatch]:
         stored = self._parts.stored(graph)
-        keep = [] if compared.float_scores in ends else self._float_cut(graph, new, stored)
+        keep = self._float_cut(graph, new, stored) if may_cut else []
         part = self._parts.part(graph, frontier(graph, [*ends, *keep], stored), [*ends, *keep])
         given: Iterable[Mapping[str, Array]] = repeat({})
         if seen is not None:
@@ -189,18 +200,18 @@ class SqnrReader:
         done = 0
         for batch in self._parts.run(part, keep, spare=keep, given=given):
             yield batch
-            done += batch.images
-            progress("Comparing", done, len(self._parts.images))
+            done += batch.samples
+            progress("Comparing", done, len(self._parts.samples))
 
     def _float_cut(self, graph: ValueGraph, new: list[GraphProbe], stored: set[str]) -> list[str]:
         """Choose the float value to keep, so that the next edit here need not start before it."""
         needed = [FLOAT + probe.pair.float_name for probe in new]
-        for value in chain_of(graph.proto.graph.node, graph.input, needed):
+        for value in chain_of(graph.proto.graph.node, graph.inputs, needed):
             if value in stored or graph.makers[value].op_type in ("Identity", "Cast"):
                 break
             size = self._parts.sizes(graph, [value]).get(value)
-            total = 0 if size is None else size.bytes_an_image * len(self._parts.images)
-            if size is not None and size.bytes_an_image <= FLOAT_BYTES_AN_IMAGE:
+            total = 0 if size is None else size.bytes_an_image * len(self._parts.samples)
+            if size is not None and size.bytes_an_image <= self._limits.floats:
                 return [value] if total <= self._parts.kept.limit else []
         return []
 
@@ -243,14 +254,17 @@ class SqnrReader:
     ) -> Comparison:
         pairing = self._pairing
         scores = ScoreKeeper(
-            self._parts.images,
+            self._parts.samples,
             evaluation.execution,
             model=evaluation.model,
             probabilities=self._runnable.gives_probabilities,
         )
-        ends = np.cumsum([len(part) for part in float_scores])[:-1]
-        for floats, own in zip(float_scores, np.split(evaluation.scores, ends), strict=True):
-            scores.add(floats, own, len(own), len(own))
+        if float_scores:
+            ends = np.cumsum([len(part) for part in float_scores])[:-1]
+            own_scores = next(iter(evaluation.outputs.values()))
+            for floats, own in zip(float_scores, np.split(own_scores, ends), strict=True):
+                scores.add(floats, own, len(own), len(own))
+        no_output = scores.no_classes or (None if float_scores else _NO_CLASSES)
         order = [tensor.name for tensor in self._editor.network.tensors]
         return Comparison(
             model=evaluation.model,
@@ -264,11 +278,12 @@ class SqnrReader:
             tensors=tuple(measured.tensors[name] for name in order if name in measured.tensors),
             unpaired=tuple(Uncompared(u.name, u.role, u.reason) for u in pairing.unpaired),
             unseen=unseen_activations(measured.unseen),
-            output=scores.finish(),
+            output=None if no_output else scores.finish(),
             not_finite_from=next(
                 (measured.not_finite[n] for n in order if n in measured.not_finite), None
             ),
             provenance=evaluation.provenance,
+            no_output=no_output,
         )
 
 

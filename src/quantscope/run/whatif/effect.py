@@ -9,7 +9,8 @@ import numpy as np
 from quantscope.edit import Applied, describe, edit_to_dict
 from quantscope.errors import BadDataError
 from quantscope.model import QuantParams
-from quantscope.run.evaluate import Evaluation, PairedDelta
+from quantscope.run.evaluation import Evaluation
+from quantscope.run.paired import PairedDelta
 from quantscope.run.whatif.runner import KernelChange
 
 SCHEMA_VERSION = 1
@@ -17,10 +18,13 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class Prediction:
-    """One image: classes as numbers, -1 where a score is NaN; `scores` are the edited model's."""
+    """One image: classes as numbers, -1 where a score is NaN; `scores` are the edited model's.
+
+    `label` is None where there are no labels.
+    """
 
     index: int
-    label: int
+    label: int | None
     edited_class: int
     base_class: int
     float_class: int | None
@@ -32,7 +36,8 @@ class Effect:
     """The first answer to a list of edits.
 
     `against_base` is the edited model minus the unedited one, `against_float` minus the float one,
-    on the same images. `unchanged`: every score of every image is what it was.
+    on the same samples; None where no float model is known, and where the score itself compares
+    with it. `unchanged`: every output of every sample is what it was.
     """
 
     evaluation: Evaluation
@@ -50,6 +55,8 @@ class Effect:
         """Give the predictions for chosen images, by their index in the full set."""
         evaluation, base = self.evaluation, self.against_base.second
         floats = self.against_float.second if self.against_float else None
+        classes = evaluation.classes
+        labels = None if classes is None else classes.targets
         row_of = {int(index): row for row, index in enumerate(evaluation.indices)}
         missing = [index for index in indices if index not in row_of]
         if missing:
@@ -61,7 +68,7 @@ class Effect:
         return tuple(
             Prediction(
                 index=index,
-                label=int(evaluation.labels[row]),
+                label=None if labels is None else int(labels[row]),
                 edited_class=int(evaluation.predictions[row]),
                 base_class=int(base.predictions[row]),
                 float_class=None if floats is None else int(floats.predictions[row]),
@@ -100,7 +107,7 @@ def _delta(delta: PairedDelta) -> dict[str, Any]:
     return {
         **delta.to_dict(),
         "per_class": [asdict(change) for change in delta.per_class],
-        "confusion_change": delta.confusion_change.tolist(),
+        "confusion_change": delta.confusion_change.tolist() if delta.tells_classes else None,
     }
 
 

@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from functools import partial
 
-import numpy as np
-
-from quantscope.data import Samples, stratified
+from quantscope.data import SamplesSource, samples_for, stratified
 from quantscope.edit import Applied, Edit, Editor
 from quantscope.errors import BadConfigError
 from quantscope.model import Execution, ModelSource
 from quantscope.progress import Progress, silent
-from quantscope.run.evaluate import Evaluation, paired
+from quantscope.run.evaluate import MeasureSource
+from quantscope.run.evaluation import Evaluation
+from quantscope.run.measure import find_measure
+from quantscope.run.outputs import same_outputs
+from quantscope.run.paired import paired
 from quantscope.run.runnable import open_runnable
 from quantscope.run.whatif.baseline import Baseline
 from quantscope.run.whatif.downstream import DownstreamSqnr
@@ -30,7 +32,8 @@ class WhatIf:
     classes in the set's proportions, always the same; a full one all of them. For one thread at a
     time.
 
-    An `Editor` that is open already may be given in place of a model.
+    An `Editor` that is open already may be given in place of a model. `measure` None counts what
+    the samples allow, as `evaluate` does.
 
     Of an ONNX model activations are kept between answers, see `SuffixRunner`: for quick and for
     full ones at most `kept_bytes_limit` each. A QOperator model is edited as QDQ. Unedited, its
@@ -44,9 +47,10 @@ class WhatIf:
     def __init__(
         self,
         model: ModelSource | Editor,
-        images: Samples,
+        images: SamplesSource,
         *,
         float_model: ModelSource | None = None,
+        measure: MeasureSource | None = None,
         execution: Execution = "reference",
         int8_kernels: bool | None = None,
         quick: int = QUICK,
@@ -55,7 +59,8 @@ class WhatIf:
         kept_bytes_limit: int = KEPT_BYTES,
     ) -> None:
         self.editor = model if isinstance(model, Editor) else Editor(model, float_model)
-        self.images, self.quick_images = images, stratified(images, quick)
+        self.images = samples_for(self.editor.model, images)
+        self.quick_images = stratified(self.images, quick)
         self.execution, self.int8_kernels = execution, int8_kernels
         runnable = open_runnable(
             self.editor.model, execution=execution, int8_kernels=int8_kernels, threads=threads
@@ -64,6 +69,7 @@ class WhatIf:
             Baseline,
             runnable,
             self.editor,
+            measure=find_measure(measure) if isinstance(measure, str) else measure,
             int8_kernels=int8_kernels,
             threads=threads,
             batch=batch,
@@ -79,7 +85,7 @@ class WhatIf:
         kernels: bool = True,
         progress: Progress = silent,
     ) -> Effect:
-        """Find logits, accuracy, flips and kernels of the edited model, or raise as `editor` does.
+        """Find outputs, score, flips and kernels of the edited model, or raise as `editor` does.
 
         Without `kernels`, which onnxruntime's optimizer has to be asked about, `kernels_of` may be
         asked later.
@@ -102,9 +108,13 @@ class WhatIf:
         return Effect(
             evaluation=evaluation,
             against_base=paired(evaluation, base),
-            against_float=None if of_float is None else paired(evaluation, of_float),
+            against_float=(
+                None
+                if of_float is None or of_float.scored is None
+                else paired(evaluation, of_float)
+            ),
             applied=applied,
-            unchanged=bool(np.array_equal(evaluation.scores, base.scores, equal_nan=True)),
+            unchanged=same_outputs(evaluation.outputs, base.outputs),
             kernels_changed=baseline.runner.kernels_changed(applied) if kernels else None,
         )
 

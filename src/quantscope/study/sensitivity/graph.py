@@ -23,28 +23,34 @@ INPUT = "shared/input"
 
 
 class SharedGraph:
-    """A graph of variants, added one by one and not kept; all take the first one's input.
+    """A graph of variants, added one by one and not kept; all take the first one's inputs.
 
-    `outputs` says which value each of them gives; the same one where they compute the same.
+    `inputs` has the graph's names of these in their order. `outputs` says which values each variant
+    gives; the same ones where they compute the same.
     """
 
     def __init__(self, first: ValueGraph) -> None:
-        self.outputs: dict[str, str] = {}
-        self._names: dict[Digest, str] = {first.digests[first.input]: INPUT}
+        self.inputs = tuple(f"{INPUT}{place}" for place in range(len(first.inputs)))
+        self.outputs: dict[str, tuple[str, ...]] = {}
+        self._own_inputs = first.inputs
+        own = (first.digests[name] for name in first.inputs)
+        self._names: dict[Digest, str] = dict(zip(own, self.inputs, strict=True))
         self._model = onnx.ModelProto()
         self._model.graph.name = "shared"
         self._model.functions.extend(first.proto.functions)
-        fed = next(value for value in first.proto.graph.input if value.name == first.input)
-        self._model.graph.input.add().CopyFrom(fed)
-        self._model.graph.input[0].name = INPUT
+        for value in first.proto.graph.input:
+            if value.name in first.inputs:
+                self._model.graph.input.add().CopyFrom(value)
+                self._model.graph.input[-1].name = self._names[first.digests[value.name]]
         self._functions = _functions(first.proto)
         self._opsets: dict[str, int] = {}
 
     def takes(self, graph: ValueGraph) -> bool:
-        """Say whether the variant has the same input and operator sets, and fits in."""
+        """Say whether the variant has the same inputs and operator sets, and fits in."""
         opsets = _opsets(graph.proto)
         return (
-            graph.digests[graph.input] in self._names
+            (len(graph.inputs) == 1 or graph.inputs == self._own_inputs)
+            and all(graph.digests[name] in self._names for name in graph.inputs)
             and _functions(graph.proto) == self._functions
             and all(self._opsets.get(domain, v) == v for domain, v in opsets.items())
             and len(self._model.graph.node) + len(graph.proto.graph.node) <= MOST_NODES
@@ -56,7 +62,7 @@ class SharedGraph:
         proto, merged = graph.proto, self._model.graph
         self._opsets |= _opsets(proto)
         self._model.ir_version = max(self._model.ir_version, proto.ir_version)
-        wanted = {graph.output: None}
+        wanted: dict[str, None] = dict.fromkeys(graph.outputs)
         new: list[onnx.NodeProto] = []
         # Back to front: an operator is taken where something new is computed from it.
         for node in reversed(proto.graph.node):
@@ -84,16 +90,21 @@ class SharedGraph:
             for name in (name for name in node.output if name in known):
                 merged.value_info.add().CopyFrom(known[name])
                 merged.value_info[-1].name = here[name]
-        self.outputs[variant] = self._name(graph, graph.output)
+        self.outputs[variant] = tuple(self._name(graph, name) for name in graph.outputs)
 
     def model(self) -> onnx.ModelProto:
         """Give the model of all variants, their distinct outputs in the order they came in."""
         del self._model.opset_import[:], self._model.graph.output[:]
         for domain, version in self._opsets.items():
             self._model.opset_import.add(domain=domain, version=version)
-        for name in dict.fromkeys(self.outputs.values()):
+        for name in self.values:
             self._model.graph.output.append(helper.make_empty_tensor_value_info(name))
         return self._model
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The distinct outputs of all variants, in the order in which they came."""
+        return tuple(dict.fromkeys(name for names in self.outputs.values() for name in names))
 
     def _is_new(self, graph: ValueGraph, name: str) -> bool:
         return graph.digests[name] not in self._names

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from quantscope.data import Samples, check_batch, check_samples
+from quantscope.data import Samples, SamplesSource, check_batch, samples_for
 from quantscope.edit import Applied, Edit, Editor, Off, On, parts_of
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import (
@@ -21,6 +21,7 @@ from quantscope.model import (
 from quantscope.model.onnx import OnnxModel
 from quantscope.progress import Progress, silent
 from quantscope.run import (
+    Outputs,
     Runnable,
     Scores,
     cores,
@@ -47,7 +48,7 @@ _WHAT = {"disable": "Switching layers off", "enable": "Switching layers on"}
 
 def sensitivity(
     model: ModelSource,
-    images: Samples,
+    images: SamplesSource,
     *,
     float_model: ModelSource | None = None,
     mode: Mode = "disable",
@@ -68,7 +69,6 @@ def sensitivity(
     "disable" only. The float model always runs as its file states it; None works for bundled
     models and for those that say what they were made from. `threads` 0 means all cores.
     """
-    check_samples(images)
     check_batch(batch)
     if execution == "runtime" and mode != "disable":
         raise BadConfigError(
@@ -76,6 +76,7 @@ def sensitivity(
             f"integer kernel; use --execution reference, or --mode disable"
         )
     editor = _open_editor(open_model(model).as_onnx("sensitivity"), float_model)
+    images = samples_for(editor.model, images)
     original = _original(editor)
     floats = open_runnable(original, execution="reference", int8_kernels=int8_kernels)
     _check_images(floats, images)
@@ -89,7 +90,9 @@ def sensitivity(
     for each in modes:
         variants = _Variants(editor, targets.found, each, original, execution, int8_kernels)
         sweep = Sweep(images, size, threads, _WHAT[each], progress)
-        swept[each] = _Swept(variants, sweep.scores(variants))
+        found = sweep.outputs(variants)
+        scores = {name: _first_of(outputs) for name, outputs in found.items()}
+        swept[each] = _Swept(variants, scores)
         _check_finite(swept[each].scores[_FLOAT], original.name)
     first = swept[modes[0]]
     judge = Judge(images, execution, first.scores[_FLOAT])
@@ -121,6 +124,11 @@ def sensitivity(
         ),
         provenance=floats.provenance,
     )
+
+
+def _first_of(outputs: Outputs) -> Scores:
+    scores: Scores = next(iter(outputs.values()))
+    return scores.reshape(len(scores), -1) if scores.ndim > 2 else scores
 
 
 def _open_editor(model: OnnxModel, float_model: ModelSource | None) -> Editor:

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import pytest
 from numpy.typing import NDArray
-from suffix_edits import bypassed, nudged, quantized_at, whole_run
+from suffix_edits import bypassed, first_of, nudged, quantized_at, whole_run
 from tiny_qdq import TinyQdq, images_of
 
 from quantscope.data import load_sample
@@ -86,9 +86,7 @@ CASES: list[tuple[Any, tuple[int, ...], int]] = [
 
 
 def pieces_of(runner: SuffixRunner) -> int:
-    part = runner.parts.part(
-        runner.base_graph, [runner.base_graph.input], [runner.base_graph.output]
-    )
+    part = runner.parts.part(runner.base_graph, runner.base_graph.inputs, runner.base_graph.outputs)
     return len(list(runner.parts.run(part)))
 
 
@@ -104,7 +102,7 @@ def test_scores_are_those_of_a_whole_run(
     for name in ("w_scale", "x_scale"):
         edited = nudged(base, name)
         whole = whole_run(edited, images, tmp_path, execution="reference")
-        same(runner.scores(edited), whole)
+        same(first_of(runner.outputs(edited)), whole)
 
 
 @pytest.mark.parametrize("images", [1, 257])
@@ -116,7 +114,7 @@ def test_an_image_that_is_alone_in_its_batch_has_a_whole_runs_scores(
     edited = quantized_at(base, "stack2.shortcut.out", 0.06)
     sample = load_sample().take(images)
     whole = whole_run(edited, sample, tmp_path, execution="reference")
-    same(SuffixRunner(base, sample).scores(edited), whole)
+    same(first_of(SuffixRunner(base, sample).outputs(edited)), whole)
 
 
 @pytest.mark.parametrize("threads", [2, 3, 8])
@@ -129,7 +127,7 @@ def test_pieces_of_resnet8_are_steady_under_any_number_of_threads(
     runner = SuffixRunner(base, sample, threads=threads)
     assert pieces_of(runner) == 3
     whole = whole_run(edited, sample, tmp_path, execution="reference", threads=threads)
-    same(runner.scores(edited), whole)
+    same(first_of(runner.outputs(edited)), whole)
 
 
 def same(one: NDArray[Any], other: NDArray[Any]) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from suffix_edits import bypassed, copied, nudged, quantized_at, whole_run
+from suffix_edits import bypassed, copied, first_of, nudged, quantized_at, whole_run
 from tiny_qdq import TinyQdq, images_of
 
 from quantscope.data import load_sample
@@ -42,7 +42,7 @@ def check_every(
     ]
     for edited in edits:
         whole = whole_run(edited, IMAGES, folder, **how)
-        np.testing.assert_array_equal(runner.scores(edited), whole)
+        np.testing.assert_array_equal(first_of(runner.outputs(edited)), whole)
 
 
 @pytest.mark.parametrize(("name", "execution", "int8_kernels"), EXECUTIONS)
@@ -66,7 +66,7 @@ def test_late_edits_run_few_operators(execution: Execution) -> None:
     runner = SuffixRunner(base, IMAGES, execution=execution)
     executed = {}
     for name in ("stem.weight_quantized", "stack3.conv1.weight_quantized", "head.weight_quantized"):
-        runner.scores(nudged(base, name))
+        runner.outputs(nudged(base, name))
         assert runner.last_run is not None
         executed[name] = runner.last_run.executed / runner.last_run.nodes
     stem, stack3, head = executed.values()
@@ -79,7 +79,7 @@ def test_what_the_output_does_not_depend_on_runs_nothing() -> None:
     edited.graph.initializer.append(numpy_helper.from_array(np.ones(3, np.float32), "unused"))
     edited.graph.node.append(helper.make_node("Neg", ["unused"], ["nobody_reads"], name="neg"))
     runner = SuffixRunner(base, IMAGES)
-    assert runner.scores(edited) is runner.base_scores()
+    assert runner.outputs(edited) is runner.base_outputs()
     assert runner.last_run is not None and runner.last_run.executed == 0
 
 
@@ -93,14 +93,14 @@ def test_renaming_everything_runs_nothing() -> None:
     for value in (*edited.graph.initializer, *edited.graph.output):
         value.name = f"v/{value.name}"
     runner = SuffixRunner(base, IMAGES)
-    assert runner.scores(edited) is runner.base_scores()
+    assert runner.outputs(edited) is runner.base_outputs()
 
 
 @pytest.mark.parametrize("execution", ["reference", "runtime"])
 def test_kept_activations_are_small(execution: Execution) -> None:
     for name in ("resnet8-int8", "resnet8-uint8"):
         runner = SuffixRunner(model_of(name), IMAGES, execution=execution)
-        runner.base_scores()
+        runner.base_outputs()
         sizes = runner.kept_bytes_an_image
         assert max(sizes.values()) <= 20_000
         assert runner.kept_bytes == sum(sizes.values()) * len(IMAGES)
@@ -113,7 +113,7 @@ def test_switching_quantizers_on_in_a_float_model(execution: Execution, tmp_path
     for place in ("stem.relu.out", "stack2.shortcut.out", "stack3.relu2.out", "pool.out"):
         edited = quantized_at(base, place, 0.06)
         whole = whole_run(edited, IMAGES, tmp_path, execution=execution, batch=BATCH)
-        np.testing.assert_array_equal(runner.scores(edited), whole)
+        np.testing.assert_array_equal(first_of(runner.outputs(edited)), whole)
     assert max(runner.kept_bytes_an_image.values()) <= 65_536
 
 
@@ -121,12 +121,12 @@ def test_edits_on_top_of_one_another_start_after_the_first(tmp_path: Path) -> No
     base = model_of("resnet8-uint8")
     runner = SuffixRunner(base, IMAGES, batch=BATCH)
     early = nudged(base, "stem.weight_quantized")
-    runner.scores(early)
+    runner.outputs(early)
     starts = []
     for name in ("head.weight_quantized", "head.bias_quantized", "head.weight_scale"):
         edited = nudged(early, name)
         whole = whole_run(edited, IMAGES, tmp_path, execution="reference", batch=BATCH)
-        np.testing.assert_array_equal(runner.scores(edited), whole)
+        np.testing.assert_array_equal(first_of(runner.outputs(edited)), whole)
         assert runner.last_run is not None
         starts.append(runner.last_run.executed)
     # The first has to compute the early edit's activations once more, to keep them.
@@ -140,7 +140,7 @@ def test_memory_for_kept_activations_is_a_limit(kept_bytes: int, tmp_path: Path)
     for name in ("stack1.conv1.bias_quantized", "stack3.conv2.weight_scale", "head.weight_scale"):
         edited = nudged(base, name)
         whole = whole_run(edited, IMAGES, tmp_path, execution="reference", batch=BATCH)
-        np.testing.assert_array_equal(runner.scores(edited), whole)
+        np.testing.assert_array_equal(first_of(runner.outputs(edited)), whole)
         assert runner.kept_bytes <= kept_bytes
 
 
@@ -153,13 +153,13 @@ def test_stopping_leaves_the_runner_fit_for_use(tmp_path: Path) -> None:
             raise StoppedError(f"stopped {what} at {done} of {total}")
 
     with pytest.raises(StoppedError, match="at 24 of 30"):
-        runner.base_scores(stop)
+        runner.base_outputs(stop)
     edited = nudged(base, "stack2.conv1.weight_quantized")
-    runner.base_scores()
+    runner.base_outputs()
     with pytest.raises(StoppedError):
-        runner.scores(edited, stop)
+        runner.outputs(edited, stop)
     whole = whole_run(edited, IMAGES, tmp_path, execution="reference", batch=BATCH)
-    np.testing.assert_array_equal(runner.scores(edited), whole)
+    np.testing.assert_array_equal(first_of(runner.outputs(edited)), whole)
 
 
 def test_no_images_are_refused() -> None:
@@ -194,7 +194,7 @@ def test_a_graph_without_a_cut_is_run_from_the_image(
     for tensor in base.graph.initializer:
         edited = nudged(base, tensor.name)
         whole = whole_run(edited, images, tmp_path, execution=execution, batch=4)
-        np.testing.assert_array_equal(runner.scores(edited), whole)
+        np.testing.assert_array_equal(first_of(runner.outputs(edited)), whole)
 
 
 def test_what_a_subgraph_takes_from_outside_counts(tmp_path: Path) -> None:
@@ -226,5 +226,5 @@ def test_what_a_subgraph_takes_from_outside_counts(tmp_path: Path) -> None:
     for name in ("step", "factor"):
         edited = nudged(base, name)
         whole = whole_run(edited, images, tmp_path, execution="reference")
-        assert not np.array_equal(whole, runner.base_scores())
-        np.testing.assert_array_equal(runner.scores(edited), whole)
+        assert not np.array_equal(whole, first_of(runner.base_outputs()))
+        np.testing.assert_array_equal(first_of(runner.outputs(edited)), whole)

@@ -13,7 +13,7 @@ import numpy as np
 
 from quantscope.app.edits import Edits
 from quantscope.app.memo import Memo
-from quantscope.app.pictures import thumbnail
+from quantscope.app.panes.sample_rows import thumbnail_of
 from quantscope.app.session import Session
 from quantscope.data import Samples
 from quantscope.edit import Applied, Editor
@@ -278,7 +278,7 @@ def _image(delta: PairedDelta, images: Samples, row: int) -> dict[str, Any]:
     names = (*delta.first.class_names, "NaN")  # the prediction is -1 where a score is NaN
     return {
         "index": int(delta.first.indices[row]),
-        "src": thumbnail(images, int(row)),
+        **thumbnail_of(images, int(row)),
         "label": names[delta.first.labels[row]],
         "before": names[delta.second.predictions[row]],
         "after": names[delta.first.predictions[row]],

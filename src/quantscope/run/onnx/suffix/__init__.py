@@ -17,15 +17,15 @@ from quantscope.run.onnx.suffix.graph import (
     read_by,
     value_graph,
 )
-from quantscope.run.onnx.suffix.kept import FLOAT_BYTES_AN_IMAGE
+from quantscope.run.onnx.suffix.kept import SizeLimits
 from quantscope.run.onnx.suffix.part import PartBatch, PartRunner
 from quantscope.run.onnx.suffix.runner import SuffixRunner
 
 __all__ = [
-    "FLOAT_BYTES_AN_IMAGE",
     "Digest",
     "PartBatch",
     "PartRunner",
+    "SizeLimits",
     "SuffixRunner",
     "ValueGraph",
     "chain_of",

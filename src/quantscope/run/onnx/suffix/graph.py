@@ -1,8 +1,9 @@
 """Tell what each value of a graph is a function of, and which ones everything goes through.
 
 Two values with the same digest are computed by the same operators, in the same way, from the same
-constants: with graph optimizations off, and the same input, they are equal bit for bit. Names do
-not count, so a graph that the optimizer wrote anew is compared as well as one that was edited.
+constants: with graph optimizations off, and the same inputs, they are equal bit for bit. Names do
+not count, but inputs have an order, so a graph that the optimizer wrote anew is compared as well as
+one that was edited.
 """
 
 import hashlib
@@ -20,32 +21,35 @@ from onnx import helper
 
 from quantscope.data import Intake
 from quantscope.errors import BadModelError
-from quantscope.model import Execution, Port
+from quantscope.model import Execution
+from quantscope.model.onnx import port_of
 from quantscope.run.onnx.sessions import reason_of, session_options
 
 Digest = bytes
 Constant = onnx.TensorProto | onnx.SparseTensorProto
 
+_ROOT = -1
 _GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 
 
 @dataclass(frozen=True, eq=False)
 class ValueGraph:
-    """A model whose first input is the images, and of whose outputs the first counts.
+    """A model with what each of its values is a function of.
 
-    `chain` are the values through which the output depends on the input and without any of which
-    it would not: the output first, the input last.
+    `inputs` are those that samples are for, `outputs` all that it gives, in its order. `cuts` are
+    the values without any of which one of the outputs would not depend on the inputs.
     """
 
     proto: onnx.ModelProto
-    input: str
-    output: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
     digests: Mapping[str, Digest]
-    chain: tuple[str, ...]
+    cuts: frozenset[str]
 
-    @property
+    @cached_property
     def output_digest(self) -> Digest:
-        return self.digests[self.output]
+        """The digest of all outputs together."""
+        return _hash(*(self.digests[name] for name in self.outputs))
 
     @cached_property
     def makers(self) -> Mapping[str, onnx.NodeProto]:
@@ -53,40 +57,44 @@ class ValueGraph:
 
     @cached_property
     def dependent(self) -> tuple[str, ...]:
-        """The values that depend on the input, in the order in which they are made."""
-        found = {self.input: None}
+        """The values that depend on an input, in the order in which they are made."""
+        found = dict.fromkeys(self.inputs)
         for node in self.proto.graph.node:
             if not found.keys().isdisjoint(read_by(node)):
-                found |= dict.fromkeys(name for name in node.output if name)
-        return tuple(found)[1:]
+                found.update(dict.fromkeys(name for name in node.output if name))
+        return tuple(found)[len(self.inputs) :]
 
     @cached_property
     def structure(self) -> Digest:
-        """The output's digest, but blind to the numbers in stored constants.
+        """The outputs' digest, but blind to the numbers in stored constants.
 
         Where it is the same, the same operators run on tensors of the same types and shapes.
         """
-        digests = _digests(self.proto, self.input, _of_shape)
-        return digests[self.output]
+        digests = _digests(self.proto, self.inputs, _of_shape)
+        return _hash(*(digests[name] for name in self.outputs))
 
 
-def value_graph(proto: onnx.ModelProto) -> ValueGraph:
-    """Describe a model; it is not copied, and must not change while the graph is used."""
+def value_graph(proto: onnx.ModelProto, *, given: Collection[str] = ()) -> ValueGraph:
+    """Describe a model; it is not copied, and must not change while the graph is used.
+
+    `given` are inputs that no samples are for.
+    """
     graph = proto.graph
     stored = {t.name for t in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
-    fed = next(value.name for value in graph.input if value.name not in stored)
-    output = graph.output[0].name
+    names = [value.name for value in graph.input if value.name not in stored]
+    inputs = tuple(name for name in names if name not in given)
+    outputs = tuple(value.name for value in graph.output)
     return ValueGraph(
         proto=proto,
-        input=fed,
-        output=output,
-        digests=_digests(proto, fed, _of_constant),
-        chain=tuple(chain_of(graph.node, fed, [output])),
+        inputs=inputs,
+        outputs=outputs,
+        digests=_digests(proto, inputs, _of_constant),
+        cuts=frozenset(_cuts(graph.node, inputs, outputs)),
     )
 
 
 def _digests(
-    proto: onnx.ModelProto, fed: str, of_constant: Callable[[Constant], Digest]
+    proto: onnx.ModelProto, fed: Sequence[str], of_constant: Callable[[Constant], Digest]
 ) -> dict[str, Digest]:
     """Digest each value by what computes it; nodes come after what they read."""
     graph = proto.graph
@@ -94,9 +102,9 @@ def _digests(
     found |= {t.values.name: of_constant(t) for t in graph.sparse_initializer}
     for value in graph.input:
         kind = str(value.type.tensor_type.elem_type).encode()
-        # The input for images counts by no name: another model may call it otherwise.
-        name = b"" if value.name == fed else value.name.encode()
-        found.setdefault(value.name, _hash(b"input", name, kind))
+        # What samples are for counts by no name: another model may call it otherwise.
+        name = str(fed.index(value.name)) if value.name in fed else f"given {value.name}"
+        found.setdefault(value.name, _hash(b"input", name.encode(), kind))
     # The name of an optional input that is left out.
     found[""] = b""
     functions = [part.SerializeToString(deterministic=True) for part in proto.functions]
@@ -111,19 +119,44 @@ def _digests(
     return found
 
 
-def chain_of(nodes: Sequence[onnx.NodeProto], source: str, sinks: Sequence[str]) -> Iterator[str]:
-    """Give the values that lie on every way from `source` to each of the sinks, latest first.
+def chain_of(
+    nodes: Sequence[onnx.NodeProto], sources: Sequence[str], sinks: Sequence[str]
+) -> Iterator[str]:
+    """Give the values that lie on every way from any source to each of the sinks, latest first.
 
-    A lone sink that depends on the source is among them; nothing is where no sink depends on it.
+    A lone sink that depends on the sources is among them; nothing is where no sink does.
     """
-    # Immediate dominators; an operator with several outputs is a vertex of its own.
-    above: dict[str | int, str | int | None] = {source: None}
-    depth: dict[str | int, int] = {source: 0}
+    above, depth = _dominators(nodes, sources)
+    yield from _climb(above, depth, sinks)
 
-    def place(vertex: str | int, parents: Sequence[str | int]) -> None:
+
+def _cuts(
+    nodes: Sequence[onnx.NodeProto], sources: Sequence[str], sinks: Sequence[str]
+) -> Iterator[str]:
+    above, depth = _dominators(nodes, sources)
+    for sink in sinks:
+        yield from _climb(above, depth, [sink])
+
+
+_Vertex = str | int
+
+
+def _dominators(
+    nodes: Sequence[onnx.NodeProto], sources: Sequence[str]
+) -> tuple[Mapping[_Vertex, _Vertex | None], Mapping[_Vertex, int]]:
+    """Give the immediate dominator of each value that depends on the sources, and its depth.
+
+    An operator with several outputs is a vertex of its own, and so is what all sources hang below.
+    """
+    above: dict[_Vertex, _Vertex | None] = {_ROOT: None}
+    depth: dict[_Vertex, int] = {_ROOT: 0}
+
+    def place(vertex: _Vertex, parents: Sequence[_Vertex]) -> None:
         above[vertex] = nearest = _nearest_common(parents, above, depth)
         depth[vertex] = depth[nearest] + 1
 
+    for name in sources:
+        place(name, [_ROOT])
     for number, node in enumerate(nodes):
         parents = [name for name in read_by(node) if name in above]
         if not parents:
@@ -132,8 +165,14 @@ def chain_of(nodes: Sequence[onnx.NodeProto], source: str, sinks: Sequence[str])
         for name in node.output:
             if name:
                 place(name, [number])
+    return above, depth
+
+
+def _climb(
+    above: Mapping[_Vertex, _Vertex | None], depth: Mapping[_Vertex, int], sinks: Sequence[str]
+) -> Iterator[str]:
     wanted = [name for name in sinks if name in above]
-    vertex: str | int | None = _nearest_common(wanted, above, depth) if wanted else None
+    vertex = _nearest_common(wanted, above, depth) if wanted else None
     while vertex is not None:
         if isinstance(vertex, str):
             yield vertex
@@ -150,7 +189,7 @@ def read_by(node: onnx.NodeProto) -> Iterator[str]:
 
 
 def frontier(graph: ValueGraph, ends: Collection[str], given: Collection[str]) -> tuple[str, ...]:
-    """Find the values, `given` ones or the graph's input, that `ends` are computed from."""
+    """Find the values, `given` ones or the graph's inputs, that `ends` are computed from."""
     found = set()
     wanted = set(ends)
     for node in reversed(graph.proto.graph.node):
@@ -159,9 +198,7 @@ def frontier(graph: ValueGraph, ends: Collection[str], given: Collection[str]) -
         found |= reached
         if made - reached:
             wanted.update(read_by(node))
-    if graph.input in wanted:
-        found.add(graph.input)
-    return tuple(sorted(found))
+    return tuple(sorted(found | wanted.intersection(graph.inputs)))
 
 
 def submodel(
@@ -169,7 +206,7 @@ def submodel(
 ) -> onnx.ModelProto:
     """Cut out the part of the model between `starts`, its inputs, and `ends`, its outputs.
 
-    Where that is not all that `ends` depend on, the graph's own input is an input as well.
+    Where that is not all that `ends` depend on, inputs of the graph's own are inputs as well.
     """
     proto = graph.proto
     nodes: list[onnx.NodeProto] = []
@@ -199,10 +236,10 @@ def submodel(
 
 
 def _nearest_common(
-    vertices: Sequence[str | int],
-    above: Mapping[str | int, str | int | None],
-    depth: Mapping[str | int, int],
-) -> str | int:
+    vertices: Sequence[_Vertex],
+    above: Mapping[_Vertex, _Vertex | None],
+    depth: Mapping[_Vertex, int],
+) -> _Vertex:
     nearest, *others = vertices
     for other in others:
         while nearest != other:
@@ -292,14 +329,5 @@ def optimize(proto: onnx.ModelProto, *, int8_kernels: bool | None = None) -> onn
 def intake_of(proto: onnx.ModelProto, name: str) -> Intake:
     """Say how a model in memory is fed; `name` is its file's."""
     stored = {tensor.name for tensor in proto.graph.initializer}
-    fed = [value for value in proto.graph.input if value.name not in stored]
-    if len(fed) != 1:
-        raise BadModelError(f"{name} has {len(fed)} inputs; a classifier has one")
-    kind = fed[0].type.tensor_type
-    shape = tuple(d.dim_value if d.dim_value > 0 else None for d in kind.shape.dim)
-    dtype: Any = helper.tensor_dtype_to_np_dtype(kind.elem_type)
-    return Intake(
-        name,
-        (Port(fed[0].name, np.dtype(dtype).name, shape),),
-        fixed_batch=shape[0] if shape else None,
-    )
+    fed = tuple(port_of(value) for value in proto.graph.input if value.name not in stored)
+    return Intake.of_ports(name, fed, tuple(map(port_of, proto.graph.output)))

@@ -2,19 +2,22 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.run.onnx.suffix.graph import Digest, ValueGraph
+from quantscope.run.onnx.suffix.graph import Digest, ValueGraph, read_by
 
 Array = NDArray[Any]
 
-QUANTIZED_BYTES_AN_IMAGE = 20_000
-FLOAT_BYTES_AN_IMAGE = 65_536
+_QUANTIZED_BYTES = 20_000
+_FLOAT_BYTES = 65_536
 """The limit where the model is not quantized, or float values are needed beside quantized ones."""
+# Of what may be kept for a sample in all: few samples may be large ones.
+_QUANTIZED_SHARE, _FLOAT_SHARE = 1 / 32, 1 / 6
 
 SPARE_VALUES = 4
 
@@ -24,6 +27,23 @@ class Size(NamedTuple):
 
     bytes_an_image: int
     dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True)
+class SizeLimits:
+    """The most bytes of one value that are kept for a sample; `quantized` are those of integers."""
+
+    quantized: int
+    floats: int
+
+    @classmethod
+    def of(cls, kept_bytes: int, samples: int) -> "SizeLimits":
+        """Choose them by the bytes that may be kept in all."""
+        share = kept_bytes / samples
+        return cls(
+            max(_QUANTIZED_BYTES, int(share * _QUANTIZED_SHARE)),
+            max(_FLOAT_BYTES, int(share * _FLOAT_SHARE)),
+        )
 
 
 Probe = Callable[[ValueGraph, Sequence[str]], Mapping[str, Size]]
@@ -74,22 +94,23 @@ class KeptValues:
 class Known:
     """The values of a model that ran, and which of them may be kept."""
 
-    def __init__(self, graph: ValueGraph, probe: Probe) -> None:
+    def __init__(self, graph: ValueGraph, probe: Probe, limits: SizeLimits) -> None:
         self.graph = graph
-        self._probe = probe
+        self._probe, self._limits = probe, limits
         self.digests = frozenset(graph.digests[name] for name in graph.dependent)
 
     @cached_property
     def keepable(self) -> dict[str, int]:
-        """The bytes an image of integers, and of what everything goes through, if small enough."""
+        """The bytes an image of integers, and of what all of an output goes through, if few."""
         graph, makers = self.graph, self.graph.makers
         found = {}
         for name, size in self._measured.items():
             # The integers before a DequantizeLinear say the same in a quarter of the bytes.
             is_integer = size.dtype.kind in "iu" and size.dtype.itemsize <= 2
-            is_cut = name in graph.chain and makers[name].op_type != "DequantizeLinear"
-            may_be_large = size.dtype.kind == "f" and name not in self._quantized
-            limit = FLOAT_BYTES_AN_IMAGE if may_be_large else QUANTIZED_BYTES_AN_IMAGE
+            is_cut = name in graph.cuts and makers[name].op_type != "DequantizeLinear"
+            limit = self._limits.quantized if is_integer else _QUANTIZED_BYTES
+            if size.dtype.kind == "f" and name not in self._quantized:
+                limit = self._limits.floats
             if (is_integer or is_cut) and size.bytes_an_image <= limit:
                 found[name] = size.bytes_an_image
         return found
@@ -110,12 +131,15 @@ class Known:
     def _sizes(self) -> dict[Digest, int]:
         read = {name: self._measured[name] for name in self._quantized & self._measured.keys()}
         sizes = {n: s.bytes_an_image for n, s in read.items() if s.dtype.kind == "f"}
-        sizes = {n: size for n, size in sizes.items() if size <= FLOAT_BYTES_AN_IMAGE}
+        sizes = {n: size for n, size in sizes.items() if size <= self._limits.floats}
         return {self.graph.digests[name]: size for name, size in {**sizes, **self.keepable}.items()}
 
     @cached_property
     def _measured(self) -> Mapping[str, Size]:
-        names = [name for name in self.graph.dependent if name != self.graph.output]
+        nodes = self.graph.proto.graph.node
+        # An output that nothing reads is given, and nothing can start from it.
+        read = {name for node in nodes for name in read_by(node)}
+        names = [n for n in self.graph.dependent if n in read or n not in self.graph.outputs]
         return self._probe(self.graph, names)
 
     @cached_property

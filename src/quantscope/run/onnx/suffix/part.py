@@ -1,7 +1,7 @@
-"""Run parts of graphs over one set of images.
+"""Run parts of graphs over one set of samples.
 
 The batches and the threads are those of a whole run, for the order of a sum can depend on them.
-Where it does not (`pieces`), a batch of many images is run in pieces, one a thread.
+Where it does not (`pieces`), a batch of many samples is run in pieces, one a thread.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from quantscope.data import Intake, Samples, check_batch, check_samples
+from quantscope.data import Intake, Samples, check_samples
 from quantscope.errors import BadModelError
 from quantscope.run.batches import cores, run_side_by_side
 from quantscope.run.onnx.sessions import run_session, session_of
@@ -35,21 +35,23 @@ _ROWS = 64
 
 
 class PartBatch(NamedTuple):
-    """The values that a part ends in, for `rows` rows; only the first `images` are images."""
+    """The values that a part ends in, for `rows` rows; only the first `samples` are samples."""
 
     values: dict[str, Array]
     rows: int
-    images: int
+    samples: int
 
 
 @dataclass(frozen=True)
 class Part:
-    """A session that computes `ends` from kept values, and from the images where needed."""
+    """A session that computes `ends` from kept values, and from those of the graph's inputs that
+    are `fed`.
+    """
 
     graph: ValueGraph
     ends: tuple[str, ...]
     kept: Mapping[str, list[Array]]
-    from_images: bool
+    fed: tuple[str, ...]
     executed: int
     """The number of operators."""
     session: ort.InferenceSession
@@ -60,44 +62,47 @@ class Part:
 
 
 class PartRunner:
-    """Runs parts, keeps values. Graphs are run as they are, with optimizations off."""
+    """Runs parts, keeps values. Graphs are run as they are, with optimizations off.
+
+    `batch` is the size of whole batches.
+    """
 
     def __init__(
         self,
         intake: Intake,
         stated: ValueGraph,
-        images: Samples,
+        samples: Samples,
         *,
         batch: int | None,
         threads: int,
         kept_bytes: int,
     ) -> None:
-        check_samples(images)
-        check_batch(batch)
-        self.images = images
+        check_samples(samples)
+        intake.check_batch(batch)
+        self.samples = samples
         self.kept = KeptValues(kept_bytes)
-        self._intake = intake
-        whole = intake.fixed_batch or batch or intake.default_batch()
+        self.intake = intake
+        self.batch = whole = intake.fixed_batch or batch or intake.default_batch()
         # A batch that the file fixes, or a person asked for, is kept to.
         in_pieces = (
             intake.fixed_batch is None
             and batch is None
-            and len(images) > _ROWS
+            and len(samples) > _ROWS
             and self._may_split(stated, whole, threads or cores())
         )
         self._side_by_side = (threads or cores()) if in_pieces else 1
         self._session_threads = 1 if in_pieces else threads
-        self._pieces = tuple(_pieces(len(images), whole, _ROWS if in_pieces else whole))
+        self._pieces = tuple(_pieces(len(samples), whole, _ROWS if in_pieces else whole))
 
     def _may_split(self, stated: ValueGraph, whole: int, threads: int) -> bool:
         """Say whether pieces of the batches that occur, the last one too, give the same bits."""
         sizes = {
-            min(whole, len(self.images) - start) for start in range(0, len(self.images), whole)
+            min(whole, len(self.samples) - start) for start in range(0, len(self.samples), whole)
         }
 
         def opened(names: Sequence[str]) -> Callable[[int, int], dict[str, Array]]:
             probe = self._probe(stated, names)
-            return lambda start, end: probe(self.images.select(range(start, end)))[0]
+            return lambda start, end: probe(self.samples.select(range(start, end)))[0]
 
         try:
             return may_split(stated, opened, batches=sizes, threads=threads)
@@ -109,14 +114,14 @@ class PartRunner:
         return {name for name in graph.dependent if graph.digests[name] in self.kept}
 
     def part(self, graph: ValueGraph, starts: Collection[str], ends: Sequence[str]) -> Part:
-        """Open a part; `starts` are kept values, perhaps with the graph's input."""
-        kept = {name: self.kept[graph.digests[name]] for name in starts if name != graph.input}
+        """Open a part; `starts` are kept values, perhaps with some of the graph's inputs."""
+        kept = {n: self.kept[graph.digests[n]] for n in starts if n not in graph.inputs}
         model = submodel(graph, {name: values[0].dtype for name, values in kept.items()}, ends)
         return Part(
             graph=graph,
             ends=tuple(dict.fromkeys(ends)),
             kept=kept,
-            from_images=graph.input in starts,
+            fed=tuple(v.name for v in model.graph.input if v.name in graph.inputs),
             executed=len(model.graph.node),
             session=session_of(model, "reference", threads=self._session_threads),
         )
@@ -148,47 +153,50 @@ class PartRunner:
             self.kept.put(part.graph.digests[name], kept, spare=name in spare)
 
     def _feeds(self, part: Part) -> Iterator[tuple[dict[str, Array], int, int]]:
-        images = self._intake.pieces(self.images, self._pieces)
+        batches = self.intake.pieces(self.samples, self._pieces)
+        least = self.intake.fixed_batch or self.intake.least
         for number, (start, end) in enumerate(self._pieces):
-            feeds = {name: batches[number] for name, batches in part.kept.items()}
-            if part.from_images:
-                (feeds[part.graph.input],) = next(images).feeds.values()
-            yield feeds, self._intake.fixed_batch or end - start, end - start
+            feeds = {name: kept[number] for name, kept in part.kept.items()}
+            if part.fed:
+                given = dict(zip(part.graph.inputs, next(batches).feeds.values(), strict=True))
+                feeds |= {name: given[name] for name in part.fed}
+            yield feeds, max(least, end - start), end - start
 
     def sizes(self, graph: ValueGraph, names: Sequence[str]) -> dict[str, Size]:
-        """Measure the values that can be given out as arrays, by a run of two images."""
+        """Measure the values that can be given out as arrays, by a run of two samples."""
         if not names:
             return {}
-        few = self.images.select(range(min(2, len(self.images))))
+        few = self.samples.select(range(min(2, len(self.samples))))
         values, rows = self._probe(graph, names)(few)
         return {name: Size(-(-v.nbytes // rows), v.dtype) for name, v in values.items()}
 
     def _probe(
         self, graph: ValueGraph, names: Sequence[str]
     ) -> Callable[[Samples], tuple[dict[str, Array], int]]:
-        """Give a function from a few images to the values that can be arrays, and their rows."""
+        """Give a function from a few samples to the values that can be arrays, and their rows."""
         session = session_of(submodel(graph, {}, names), "reference", threads=1)
+        fed = [value.name for value in session.get_inputs()]
         types = {value.name: value.type for value in session.get_outputs()}
         asked = [name for name in names if types[name] in _NUMPY_TYPES]
 
         def probe(few: Samples) -> tuple[dict[str, Array], int]:
-            batch = next(self._intake.batches(few))
-            (samples,) = batch.feeds.values()
-            return self._values(session, asked, {graph.input: samples}), batch.rows
+            batch = next(self.intake.batches(few))
+            given = dict(zip(graph.inputs, batch.feeds.values(), strict=True))
+            return self._values(session, asked, {n: given[n] for n in fed}), batch.rows
 
         return probe
 
     def _values(
         self, session: ort.InferenceSession, names: Sequence[str], feeds: Mapping[str, Array]
     ) -> dict[str, Array]:
-        found = run_session(session, names, feeds, self._intake.model)
+        found = run_session(session, names, feeds, self.intake.model)
         return dict(zip(names, found, strict=True))
 
 
-def _pieces(images: int, batch: int, most: int) -> Iterator[tuple[int, int]]:
+def _pieces(samples: int, batch: int, most: int) -> Iterator[tuple[int, int]]:
     """Give the ends of pieces, batch after batch, each in even pieces of at most so many."""
-    for start in range(0, images, batch):
-        size = min(batch, images - start)
+    for start in range(0, samples, batch):
+        size = min(batch, samples - start)
         count = -(-size // most)
         for piece in range(count):
             yield start + size * piece // count, start + size * (piece + 1) // count

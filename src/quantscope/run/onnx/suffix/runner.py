@@ -1,4 +1,4 @@
-"""Give the scores of an edited model, running only what the edit can change.
+"""Give the outputs of an edited model, running only what the edit can change.
 
 The edited graph is compared with the base's, value by value. From the latest value that is the same
 in both, and that everything after it depends on, only the rest is run; the base's activations there
@@ -8,31 +8,28 @@ is compared and cut: the kernels are those of the whole model because they are i
 """
 
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
-import numpy as np
 import onnx
-from numpy.typing import NDArray
 
-from quantscope.data import Samples
+from quantscope.data import Intake, Samples
 from quantscope.model import Execution
 from quantscope.progress import Progress, silent
-from quantscope.run.evaluate import one_row_each
 from quantscope.run.onnx.suffix.graph import (
     Digest,
     ValueGraph,
+    chain_of,
     executed_graph,
     frontier,
     intake_of,
     value_graph,
 )
-from quantscope.run.onnx.suffix.kept import Known
+from quantscope.run.onnx.suffix.kept import Known, SizeLimits
 from quantscope.run.onnx.suffix.part import PartRunner
-from quantscope.run.runnable import Scores
+from quantscope.run.outputs import Answers, Outputs, check_rows, join_batches, may_go_one_by_one
 
-Array = NDArray[Any]
 _ANSWERS = 32
 _SIZES = 4096
 
@@ -41,34 +38,36 @@ _SIZES = 4096
 class SuffixRun:
     """The way in which the last answer was found.
 
-    `starts` are the kept values that it was computed from, besides the images where `from_images`.
-    `executed` of `nodes` operators ran; none where the scores were known already.
+    `starts` are the kept values that it was computed from, `fed` the inputs that were fed.
+    `executed` of `nodes` operators ran; none where the outputs were known already.
     """
 
     starts: tuple[str, ...]
-    from_images: bool
+    fed: tuple[str, ...]
     bytes_an_image: int
     executed: int
     nodes: int
 
 
 class SuffixRunner:
-    """Answers for edits of one base model on one set of images. For one thread at a time.
+    """Answers for edits of one base model on one set of samples. For one thread at a time.
 
-    The edited model may be any model with the same input. It is compared with the base and with the
-    model before it, so that edits made on top of one another are cut late as well. Kept are the
-    integers of every quantized value, and what everything goes through even where it is not
-    quantized: each at most 20 kB an image, or 64 kB where the base is float there. What the last
-    edited quantizers read is kept as well, and what the model before has of its own: four values
-    at most. In all, at most `kept_bytes` are kept, those used longest ago going first. Models are
-    not copied: do not change the base, or the last edited one, in place.
+    The edited model may be any model with the same inputs and outputs. It is compared with the base
+    and with the model before it, so that edits made on top of one another are cut late as well.
+    Kept are the integers of every quantized value, and what everything goes through even where it
+    is not quantized: each at most 20 kB a sample, or 64 kB where the base is float there, and more
+    where the samples are few. What the last edited quantizers read is kept as well, and what the
+    model before has of its own: four values at most. In all, at most `kept_bytes` are kept, those
+    used longest ago going first. Answers are kept too, at most 32 and as many bytes. Models are not
+    copied: do not change the base, or the last edited one, in place.
     """
 
     def __init__(
         self,
         base: onnx.ModelProto,
-        images: Samples,
+        samples: Samples,
         *,
+        intake: Intake | None = None,
         execution: Execution = "reference",
         int8_kernels: bool | None = None,
         threads: int = 0,
@@ -77,24 +76,26 @@ class SuffixRunner:
         name: str = "the model",
     ) -> None:
         self.execution, self.int8_kernels, self.name = execution, int8_kernels, name
-        self.parts = PartRunner(
-            intake_of(base, name),
+        self._open_parts = partial(
+            PartRunner,
+            intake or intake_of(base, name),
             value_graph(base),
-            images,
-            batch=batch,
+            samples,
             threads=threads,
             kept_bytes=kept_bytes,
         )
+        self.parts = self._open_parts(batch=batch)
         self.last_run: SuffixRun | None = None
-        self._base = Known(self.graph_of(base), self.parts.sizes)
+        self._limits = SizeLimits.of(kept_bytes, len(samples))
+        self._base = self._known(self.graph_of(base))
         self._recent: Known | None = None
         self._recent_sizes: dict[Digest, int | None] = {}
-        self._base_scores: Scores | None = None
-        self._answers: OrderedDict[Digest, Scores] = OrderedDict()
+        self._base_outputs: Outputs | None = None
+        self._answers: OrderedDict[Digest, Outputs] = OrderedDict()
 
     @property
-    def images(self) -> Samples:
-        return self.parts.images
+    def samples(self) -> Samples:
+        return self.parts.samples
 
     def graph_of(self, edited: onnx.ModelProto) -> ValueGraph:
         """Give what this execution runs for a model."""
@@ -114,60 +115,87 @@ class SuffixRunner:
         """The bytes an image of each value of the base's graph that an edit can start from."""
         return dict(self._base.keepable)
 
-    def base_scores(self, progress: Progress = silent) -> Scores:
-        """Give one row an image; computed once, keeping the values that edits will start from.
+    def base_outputs(self, progress: Progress = silent) -> Outputs:
+        """Give the unedited model's outputs; computed once, keeping what edits will start from.
 
-        More of them than `kept_bytes` allows are kept one by one, when an edit asks for them.
+        Of what `kept_bytes` does not allow the largest are kept one by one, when an edit asks.
         """
-        if self._base_scores is None:
-            cuts = self._base.keepable
-            fits = sum(cuts.values()) * len(self.images) <= self.parts.kept.limit
-            self._base_scores = self._run_from(
-                [self._base.graph.input], self._base.graph, cuts if fits else (), progress
-            )
-        return self._base_scores
+        if self._base_outputs is None:
+            graph = self._base.graph
+            named = dict(zip(graph.outputs, graph.outputs, strict=True))
+            keep = _as_fit(self._base.keepable, self.parts.kept.limit // len(self.samples))
+            found = self._run_from(graph.inputs, graph, named, keep, progress)
+            if may_go_one_by_one(found, self.parts.intake, self.parts.batch):
+                self.parts = self._open_parts(batch=1)
+                found = self._run_from(graph.inputs, graph, named, keep, progress)
+            self._base_outputs = check_rows(found, self.name).outputs
+        return self._base_outputs
 
-    def scores(self, edited: onnx.ModelProto, progress: Progress = silent) -> Scores:
-        """Give the very bits of a whole run of `edited`; one row an image, read-only."""
-        return self.scores_of(self.graph_of(edited), progress)
+    def outputs(self, edited: onnx.ModelProto, progress: Progress = silent) -> Outputs:
+        """Give the very bits of a whole run of `edited`; read-only, under the base's names."""
+        return self.outputs_of(self.graph_of(edited), progress)
 
-    def scores_of(self, graph: ValueGraph, progress: Progress = silent) -> Scores:
-        """Give the scores of a model that `graph_of` was asked of."""
-        base_scores = self.base_scores(progress)
+    def outputs_of(self, graph: ValueGraph, progress: Progress = silent) -> Outputs:
+        """Give the outputs of a model that `graph_of` was asked of."""
+        found = dict(self.base_outputs(progress))
+        base = self._base.graph
         known = self._answers.get(graph.output_digest)
-        if graph.output_digest == self._base.graph.output_digest:
-            known = base_scores
+        if graph.output_digest == base.output_digest:
+            known = self._base_outputs
         if known is not None:
-            self.last_run = SuffixRun((), False, 0, 0, len(graph.proto.graph.node))
+            self.last_run = SuffixRun((), (), 0, 0, len(graph.proto.graph.node))
             return known
+        names = zip(base.outputs, graph.outputs, strict=True)
+        # Other outputs are not what the edits reach.
+        changed = {
+            own: name
+            for own, name in names
+            if own in found and graph.digests[name] != base.digests[own]
+        }
         stored = self.parts.stored(graph)
-        cut = self._cut(graph)
-        keep = [name for name in cut if name not in stored]
-        starts = frontier(graph, [graph.output, *keep], stored) if keep else cut
-        scores = self._run_from(starts, graph, keep, progress)
-        self._recent = Known(graph, self.parts.sizes)
-        self._answers[graph.output_digest] = scores
-        if len(self._answers) > _ANSWERS:
+        ends = list(changed.values())
+        cut = self._cut(graph, ends)
+        keep = [name for name in cut if name not in stored and name not in graph.inputs]
+        starts = frontier(graph, [*ends, *keep], stored) if keep else cut
+        found |= self._run_from(starts, graph, changed, keep, progress).outputs
+        self._recent = self._known(graph)
+        self._answers[graph.output_digest] = found
+        while len(self._answers) > _ANSWERS or self._answer_bytes > self.parts.kept.limit:
             self._answers.popitem(last=False)
-        return scores
+        return found
 
-    def _cut(self, graph: ValueGraph) -> tuple[str, ...]:
-        """Choose kept or keepable values, and perhaps the input, to compute the output from."""
+    @property
+    def _answer_bytes(self) -> int:
+        """The bytes of the answers that are kept, but for outputs that they share with the base."""
+        shared = {id(array) for array in (self._base_outputs or {}).values()}
+        return sum(
+            array.nbytes
+            for answer in self._answers.values()
+            for array in answer.values()
+            if id(array) not in shared
+        )
+
+    def _known(self, graph: ValueGraph) -> Known:
+        return Known(graph, self.parts.sizes, self._limits)
+
+    def _cut(self, graph: ValueGraph, ends: Sequence[str]) -> tuple[str, ...]:
+        """Choose kept or keepable values, and perhaps inputs, to compute these outputs from."""
         sizes = {}
         for name in graph.dependent:
             digest = graph.digests[name]
             if digest in self.parts.kept:
-                sizes[name] = self.parts.kept.bytes_of(digest) // len(self.images)
+                sizes[name] = self.parts.kept.bytes_of(digest) // len(self.samples)
                 continue
             size = self._size_of(digest)
-            if size is not None and size * len(self.images) <= self.parts.kept.limit:
+            if size is not None and size * len(self.samples) <= self.parts.kept.limit:
                 sizes[name] = size
-        several = frontier(graph, [graph.output], sizes)
-        total = sum(sizes.get(name, 0) for name in several) * len(self.images)
+        several = frontier(graph, ends, sizes)
+        total = sum(sizes.get(name, 0) for name in several) * len(self.samples)
         if total <= self.parts.kept.limit:
             return several
         # Too much to keep at once: cut where everything goes through one value.
-        return frontier(graph, [graph.output], sizes.keys() & set(graph.chain))
+        chain = chain_of(graph.proto.graph.node, graph.inputs, ends)
+        return frontier(graph, ends, sizes.keys() & set(chain))
 
     def _size_of(self, digest: Digest) -> int | None:
         """Give the bytes an image of a value of the base, or the model before; None if not kept."""
@@ -186,26 +214,46 @@ class SuffixRunner:
         self,
         starts: Collection[str],
         graph: ValueGraph,
+        ends: Mapping[str, str],
         keep: Collection[str],
         progress: Progress,
-    ) -> Scores:
-        """Give the scores, from kept values or from the images; the values `keep` are kept."""
-        part = self.parts.part(graph, starts, [graph.output, *keep])
-        batches: list[Array] = []
-        done = 0
+    ) -> Answers:
+        """Give outputs, `ends` by the base's name, from kept values or from the samples.
+
+        The values `keep` are kept.
+        """
+        part = self.parts.part(graph, starts, [*ends.values(), *keep])
         spare = [name for name in keep if graph.digests[name] not in self._base.keepable_digests]
-        for values, size, count in self.parts.run(part, keep, spare=spare):
-            batches.append(one_row_each(values[graph.output], size, self.name)[:count])
-            done += count
-            progress("Evaluating", done, len(self.images))
+        answers = join_batches(
+            (
+                ({own: values[name] for own, name in ends.items()}, rows, count)
+                for values, rows, count in self.parts.run(part, keep, spare=spare)
+            ),
+            len(self.samples),
+            size=self.parts.batch,
+            model=self.name,
+            progress=progress,
+        )
         self.last_run = SuffixRun(
             tuple(part.kept),
-            from_images=part.from_images,
-            bytes_an_image=part.kept_bytes // len(self.images),
+            fed=part.fed,
+            bytes_an_image=part.kept_bytes // len(self.samples),
             executed=part.executed,
             nodes=len(graph.proto.graph.node),
         )
-        scores = np.concatenate(batches)
-        # The same array answers again when it is asked for again.
-        scores.flags.writeable = False
-        return scores
+        for array in answers.outputs.values():
+            # The same array answers again when it is asked for again.
+            array.flags.writeable = False
+        return answers
+
+
+def _as_fit(sizes: Mapping[str, int], most: int) -> list[str]:
+    """Take as many values as fit into so many bytes a sample, leaving the largest out."""
+    left_out = 0
+    total = sum(sizes.values())
+    order = sorted(sizes, key=lambda name: -sizes[name])
+    while total > most:
+        total -= sizes[order[left_out]]
+        left_out += 1
+    chosen = set(order[left_out:])
+    return [name for name in sizes if name in chosen]

@@ -1,4 +1,4 @@
-"""The Images pane: what it shows of an image is what the library computes."""
+"""The Samples pane: what it shows of an image is what the library computes."""
 
 import re
 from collections.abc import Callable
@@ -12,8 +12,8 @@ from playwright.sync_api import Page, expect
 
 from quantscope.app.accuracies import Accuracies
 from quantscope.app.opened import open_pair
-from quantscope.app.panes.image_maps import why_no_maps
-from quantscope.app.panes.images import filters, prediction_html, probabilities
+from quantscope.app.panes.sample_answers import answer_html, filters, probabilities
+from quantscope.app.panes.sample_maps import why_no_maps
 from quantscope.app.place import Selection
 from quantscope.app.session import Session
 from quantscope.data import load_sample
@@ -52,7 +52,7 @@ def test_images_are_counted_picked_and_predicted_as_the_library_does(
     playground: str, open_page: Callable[..., Page], found: Accuracies
 ) -> None:
     page = settled(open_page(playground, height=1100))
-    page.get_by_test_id("tab-Images").click()
+    page.get_by_test_id("tab-Samples").click()
     assert found.reference and found.float_ and found.runtime
     labels, quantized = found.images.labels, found.reference.predictions
     flipped = found.images.indices[quantized != found.float_.predictions]
@@ -90,11 +90,11 @@ def shows_predictions(page: Page, found: Accuracies, index: int) -> None:
 
 def test_a_float_model_alone_has_its_own_mistakes_and_no_flips(found: Accuracies) -> None:
     alone = Accuracies(found.images, found.float_, None, None, None)
-    counted = {key: int(chosen.sum()) for key, _, chosen in filters(alone)}
+    counted = {key: len(rows) for key, _, rows in filters(alone)}
     assert found.float_ is not None
     assert counted["wrong"] == len(found.images) - found.float_.correct
     assert "flipped" not in counted
-    columns = re.findall(r'data-testid="prediction-(\w+)"', prediction_html(alone, 0))
+    columns = re.findall(r'data-testid="prediction-(\w+)"', answer_html(alone, 0))
     assert columns == ["float"]
 
 
@@ -123,7 +123,7 @@ def test_probabilities_of_one_image_are_told_by_those_of_many(found: Accuracies)
     alone = evaluate("resnet8", found.images.select(np.array([7])), execution="reference")
     alone = with_scores(alone, many.scores[7:8])
     assert np.array_equal(probabilities(alone, 0, like=many), many.scores[7])
-    html = prediction_html(replace(found, reference=many), 7, edited=alone)
+    html = answer_html(replace(found, reference=many), 7, edited=alone)
     assert html.count(f"{100 * shares[7].max():.1f} %") == 2
 
 
