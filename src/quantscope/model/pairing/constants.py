@@ -12,10 +12,17 @@ from numpy.typing import NDArray
 from quantscope.arithmetic import dequantize, quantize
 from quantscope.errors import BadModelError
 from quantscope.model.network import Layer, Network, Operand
-from quantscope.model.onnx import OnnxGraph, OnnxModel, input_names, load_onnx, open_graph
+from quantscope.model.onnx import (
+    MOST_NUMBERS,
+    OnnxGraph,
+    OnnxModel,
+    input_names,
+    known_values,
+    load_onnx,
+    open_graph,
+)
 from quantscope.model.opened import Model
 from quantscope.model.pairing.kinds import LINEAR
-from quantscope.model.pairing.known import MOST_NUMBERS, known_values
 
 Array = NDArray[Any]
 

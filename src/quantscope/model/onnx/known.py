@@ -12,7 +12,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from quantscope.errors import BadModelError
-from quantscope.model.onnx import OnnxGraph, input_names, output_names
+from quantscope.model.onnx.graph import OnnxGraph, input_names, output_names
 
 Array = NDArray[Any]
 _Attributes = Mapping[str, Any]
