@@ -11,8 +11,9 @@ from playing import playing
 from playwright.sync_api import Page, expect
 
 from quantscope.app.lab import lab_of
-from quantscope.app.panes.header import numbers, percent
+from quantscope.app.panes.header import numbers
 from quantscope.app.panes.sample_rows import thumbnail_of
+from quantscope.app.panes.scores import percent
 from quantscope.app.place import Given
 from quantscope.data import load_npz
 from quantscope.errors import QuantscopeError

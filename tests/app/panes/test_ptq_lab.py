@@ -9,8 +9,8 @@ from playwright.sync_api import Page, expect
 
 from quantscope.app.lab import SIZES, config_from, lab_for, methods_of, sizes_of
 from quantscope.app.opened import open_pair
-from quantscope.app.panes.header import percent, points
 from quantscope.app.panes.ptq_lab import EXECUTIONS
+from quantscope.app.panes.scores import percent, points
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError
 from quantscope.model import bundled_models

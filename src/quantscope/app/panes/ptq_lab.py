@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 
 from quantscope.app.lab import Lab, choices, config_from, lab_of, methods_of, sizes_of
 from quantscope.app.painter import Wanted
-from quantscope.app.panes.header import percent, points
 from quantscope.app.panes.parts import line
+from quantscope.app.panes.scores import percent, points
 from quantscope.app.pictures import WHOLE
 from quantscope.app.place import Given
 from quantscope.app.widgets import Job, PtqForm, TrialTable
