@@ -12,6 +12,7 @@ import in_process
 import numpy as np
 import onnx
 import pytest
+from tests import small_networks
 
 from quantscope.zoo import Weights, write_safetensors
 
@@ -63,6 +64,18 @@ def test_warnings_go_to_stderr(random_resnet8: Path, tmp_path: Path) -> None:
     first = "quantscope: The quantizer of 'input' saw only the value 0 in 4 calibration rows; "
     assert done.stderr.splitlines()[0].startswith(first)
     assert "The quantizer of 'input' saw only" in json.loads(done.stdout)["warnings"][0]
+
+
+def test_all_rows_of_a_small_file_calibrate(tmp_path: Path) -> None:
+    model = small_networks.float_path("encoder", tmp_path)
+    np.savez(tmp_path / "rows.npz", **small_networks.feeds("encoder", 5))
+    given = ("--calibration-data", tmp_path / "rows.npz")
+    done = run(model, "-o", tmp_path / "q.onnx", "--json", *given)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["provenance"]["calibration"]["images"] == 5
+    assert refused(model, "-o", tmp_path / "r.onnx", "--calibration-images", 9, *given) == (
+        "9 calibration rows were asked for, but rows.npz has 5; use --calibration-images 5"
+    )
 
 
 def test_contradictions_are_one_line(

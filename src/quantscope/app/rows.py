@@ -67,7 +67,7 @@ def _tensor_row(session: Session, tensor: QuantTensor, batch: Dim) -> dict[str, 
     cells = [
         printable(tensor.name),
         shape_text(tensor.shape, batch=batch if tensor.role == "activation" else None),
-        params.dtype + ("" if params.is_per_tensor else f" × {params.scale.size}"),
+        params.type_text + ("" if params.is_per_tensor else f" × {params.scale.size}"),
         spread_text(params.scale, 3 if params.is_per_tensor else 2),
         spread_text(params.zero_point),
         range_text(tensor, digits=3),

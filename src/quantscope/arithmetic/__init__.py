@@ -20,6 +20,7 @@ from quantscope.arithmetic.affine import (
     range_from_params,
     rounding_error,
 )
+from quantscope.arithmetic.bits import BIT_WIDTHS, type_for, with_bits
 from quantscope.arithmetic.decibels import (
     DECIBELS_A_BIT,
     sqnr_db_of_energies,
@@ -70,6 +71,7 @@ from quantscope.arithmetic.saturating import (
 from quantscope.arithmetic.window import ConvAttributes, Window, resolve_window, windows
 
 __all__ = [
+    "BIT_WIDTHS",
     "DECIBELS_A_BIT",
     "DTYPE_NAMES",
     "AccumulatorBound",
@@ -119,6 +121,8 @@ __all__ = [
     "sqnr_db_of_energies",
     "sqnr_db_of_values",
     "storage_dtype",
+    "type_for",
     "windows",
+    "with_bits",
     "wrap_int32",
 ]

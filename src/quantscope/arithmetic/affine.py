@@ -84,6 +84,7 @@ def params_from_range(
     reduce_range: bool = False,
     include_zero: bool = True,
     axis: int | None = None,
+    ends: tuple[int, int] | None = None,
 ) -> QuantParams:
     """Spread [lo, hi] over the type's integers, with the rules of onnxruntime's quantizer.
 
@@ -93,7 +94,8 @@ def params_from_range(
     Symmetric int8 and int16 leave the smallest integer unused; `reduce_range` uses the range that
     keeps the 16-bit sums of AVX2 kernels from saturating (int8: -64..64, uint8: 0..127). For float
     types the range is symmetric and its largest magnitude becomes the largest finite value
-    (onnxruntime takes float8 scales from the standard deviation of the values instead).
+    (onnxruntime takes float8 scales from the standard deviation of the values instead). `ends` are
+    the integers to spread it over where fewer than the type's are in use.
     """
     low, high = np.broadcast_arrays(np.asarray(lo, np.float64), np.asarray(hi, np.float64))
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
@@ -108,7 +110,10 @@ def params_from_range(
     if symmetric or is_float:
         high = np.maximum(np.abs(low), np.abs(high))
         low = -high
-    qmin, qmax = _used_limits(dtype, symmetric=symmetric, reduce_range=reduce_range)
+    used = _used_limits(dtype, symmetric=symmetric, reduce_range=reduce_range)
+    qmin, qmax = used if ends is None else ends
+    if ends is not None and symmetric and qmin < 0:
+        qmin = -qmax
     scale = (high - low) / (qmax - qmin)
     tiny = scale < np.finfo(np.float32).tiny
     scale = np.where(tiny, 1.0, scale)
@@ -116,7 +121,7 @@ def params_from_range(
         zero_point = np.full(scale.shape, np.rint((qmin + qmax) / 2))
     else:
         zero_point = np.rint(qmin - low / scale)
-    return QuantParams(scale, np.where(tiny, 0.0, zero_point), dtype, axis=axis)
+    return QuantParams(scale, np.where(tiny, 0.0, zero_point), dtype, axis=axis, ends=ends)
 
 
 def range_from_params(params: QuantParams) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

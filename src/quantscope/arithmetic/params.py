@@ -98,7 +98,9 @@ class QuantParams:
     tensor's rank, each value serving `block_size` neighbours along `axis`. It keeps its type among
     float32, float16, bfloat16 and float8e8m0, since that type decides how ONNX divides; anything
     else becomes float32. `zero_point` is int64 of the scale's shape. Both arrays are read-only
-    copies. Equal parameters compare and hash as equal.
+    copies. `ends` are the smallest and largest integer that are used, None for all that the type
+    has: of a tensor that has 6 bits in an int8 they are -32 and 31. Equal parameters compare and
+    hash as equal.
     """
 
     scale: NDArray[np.float32]
@@ -106,6 +108,7 @@ class QuantParams:
     dtype: str
     axis: int | None
     block_size: int
+    ends: tuple[int, int] | None
 
     def __init__(
         self,
@@ -115,9 +118,11 @@ class QuantParams:
         *,
         axis: int | None = None,
         block_size: int = 0,
+        ends: tuple[int, int] | None = None,
     ) -> None:
         checked_scale = _check_scale(scale, axis, block_size)
-        checked_zero_point = _check_zero_point(zero_point, checked_scale, dtype)
+        checked_ends = _check_ends(ends, dtype)
+        checked_zero_point = _check_zero_point(zero_point, checked_scale, dtype, checked_ends)
         for array in (checked_scale, checked_zero_point):
             array.setflags(write=False)
         object.__setattr__(self, "scale", checked_scale)
@@ -125,6 +130,7 @@ class QuantParams:
         object.__setattr__(self, "dtype", dtype)
         object.__setattr__(self, "axis", axis if checked_scale.ndim else None)
         object.__setattr__(self, "block_size", int(block_size))
+        object.__setattr__(self, "ends", checked_ends)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, QuantParams) and self._key() == other._key()
@@ -135,19 +141,55 @@ class QuantParams:
     def _key(self) -> tuple[object, ...]:
         scale, zero_point = self.scale, self.zero_point
         values = (str(scale.dtype), scale.shape, scale.tobytes(), zero_point.tobytes())
-        return (*values, self.dtype, self.axis, self.block_size)
+        return (*values, self.dtype, self.axis, self.block_size, self.ends)
+
+    def changed(
+        self,
+        *,
+        scale: ArrayLike | None = None,
+        zero_point: ArrayLike | None = None,
+        axis: int | None = None,
+        ends: tuple[int, int] | None = None,
+    ) -> "QuantParams":
+        """Give the same parameters with another scale, zero-point or axis, or other ends."""
+        return QuantParams(
+            self.scale if scale is None else scale,
+            self.zero_point if zero_point is None else zero_point,
+            self.dtype,
+            axis=self.axis if axis is None else axis,
+            block_size=self.block_size,
+            ends=self.ends if ends is None else ends,
+        )
+
+    def has_grid_of(self, other: "QuantParams") -> bool:
+        """Say whether integers stand for the same values in both, whichever of them are in use."""
+        return self._key()[:-1] == other._key()[:-1]
 
     @property
     def qmin(self) -> int:
-        return limits(self.dtype)[0]
+        """The smallest integer that is used."""
+        return limits(self.dtype)[0] if self.ends is None else self.ends[0]
 
     @property
     def qmax(self) -> int:
-        return limits(self.dtype)[1]
+        """The largest integer that is used."""
+        return limits(self.dtype)[1] if self.ends is None else self.ends[1]
 
     @property
     def bits(self) -> int:
+        """The bits that tell the integers in use apart."""
+        return self.type_bits if self.ends is None else (self.qmax - self.qmin).bit_length()
+
+    @property
+    def type_bits(self) -> int:
+        """The bits that a stored value takes."""
         return bits_of(self.dtype)
+
+    @property
+    def type_text(self) -> str:
+        """The type, with the bits in use where they are fewer: "int8, 6 of 8 bits"."""
+        used, held = self.bits, self.type_bits
+        return self.dtype if used == held else f"{self.dtype}, {used} of {held} bits"
 
     @property
     def is_integer(self) -> bool:
@@ -242,12 +284,28 @@ def _check_scale(scale: ArrayLike, axis: int | None, block_size: int) -> Array:
     return array
 
 
-def _check_zero_point(zero_point: ArrayLike | None, scale: Array, dtype: str) -> NDArray[np.int64]:
-    """Give a copy of the zero-point in the scale's shape; raise one line if it does not fit."""
+def _check_ends(ends: tuple[int, int] | None, dtype: str) -> tuple[int, int] | None:
+    """Give the ends, None for the type's own; raise one line if they are none of it."""
     qmin, qmax = limits(dtype)
-    if zero_point is None:
-        return np.zeros(scale.shape, np.int64)
-    given = np.asarray(zero_point)
+    if ends is None or tuple(ends) == (qmin, qmax):
+        return None
+    low, high = (int(end) for end in ends)
+    if not is_integer_type(dtype):
+        raise BadConfigError(f"{dtype} has no integers to leave out, so no ends {low} and {high}.")
+    if not qmin <= low < high <= qmax:
+        raise BadConfigError(
+            f"The ends {low} and {high} are none of {dtype}; give two from {qmin} to {qmax}, the "
+            f"smaller one first."
+        )
+    return low, high
+
+
+def _check_zero_point(
+    zero_point: ArrayLike | None, scale: Array, dtype: str, ends: tuple[int, int] | None
+) -> NDArray[np.int64]:
+    """Give a copy of the zero-point in the scale's shape; raise one line if it does not fit."""
+    qmin, qmax = ends or limits(dtype)
+    given = np.zeros(scale.shape, np.int64) if zero_point is None else np.asarray(zero_point)
     if given.dtype.kind == "f" or given.dtype in _NAME_OF:
         given = given.astype(np.float64)
         if not (np.isfinite(given) & (given == np.rint(given))).all():
@@ -265,5 +323,6 @@ def _check_zero_point(zero_point: ArrayLike | None, scale: Array, dtype: str) ->
     if outside.any():
         found = int(array[outside][0])
         allowed = f"one from {qmin} to {qmax}" if qmin < qmax else "0, its only one"
-        raise BadConfigError(f"Zero-point {found} does not fit {dtype}; give {allowed}.")
+        what = dtype if ends is None else f"{dtype} from {qmin} to {qmax}"
+        raise BadConfigError(f"Zero-point {found} does not fit {what}; give {allowed}.")
     return np.array(array)  # a copy: it is made read-only, and the caller's array must not be

@@ -1,5 +1,6 @@
 """Run `quantscope quantize`: quantize a float model after training."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 _FRAMEWORKS = {".onnx": "onnxruntime", ".safetensors": "torch", ".pt2": "torch"}
 _COMPARED_IMAGES = 200
+_USUAL_ROWS = 256
 
 
 @careful
@@ -68,8 +70,14 @@ def command(
             "Default: x86 where the other options are its defaults."
         ),
     ] = None,
-    calibration_images: Annotated[int, typer.Option(help="How many images calibrate.")] = 256,
-    calibration_seed: Annotated[int, typer.Option(help="Which images calibrate.")] = 0,
+    calibration_images: Annotated[
+        int | None,
+        typer.Option(
+            help="How many rows calibrate. Default: 256, or all of --calibration-data if it has "
+            "fewer."
+        ),
+    ] = None,
+    calibration_seed: Annotated[int, typer.Option(help="Which rows calibrate.")] = 0,
     calibration_data: CalibrationData = None,
     per_channel: Annotated[
         bool, typer.Option("--per-channel/--per-tensor", help="One scale for each output channel.")
@@ -93,9 +101,11 @@ def command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Quantize a float model after training, calibrated on images.
+    """Quantize a float model of any kind after training, calibrated on rows of its inputs.
 
     Example: quantscope quantize resnet8 -o resnet8-int8.onnx --calibration percentile
+
+    Example: quantscope quantize bert.onnx -o bert-int8.onnx --calibration-data rows.npz
 
     Example: quantscope quantize resnet8-torch -o resnet8-int8.pt2 --activations int8
     """
@@ -126,7 +136,7 @@ def command(
         "observer": observer,
         "weight_observer": weight_observer,
         "torch_quantizer": torch_quantizer,
-        "calibration_images": calibration_images,
+        "calibration_images": _USUAL_ROWS if calibration_images is None else calibration_images,
         "calibration_seed": calibration_seed,
         "per_channel": per_channel,
         "symmetric_activations": symmetric_activations,
@@ -139,6 +149,8 @@ def command(
     config = PtqConfig(**options)
     _check_suffix(output, config.framework)
     images = load_npz(calibration_data) if calibration_data else None
+    if images and calibration_images is None and len(images) < _USUAL_ROWS:
+        config = replace(config, calibration_images=len(images))
     with progress_bar() as progress:
         if config.framework == "torch":
             result = quantize_torch(

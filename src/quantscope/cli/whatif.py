@@ -45,6 +45,13 @@ def command(
         list[str] | None,
         typer.Option("--range", help="TENSOR=LOW,HIGH; scale and zero-point follow."),
     ] = None,
+    bits: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="TARGET=BITS, 2 to 8 or 16: a TENSOR, a LAYER, weights, activations or all. The "
+            "range stays, scale and zero-point follow."
+        ),
+    ] = None,
     off: Annotated[
         list[str] | None,
         typer.Option(help="No quantization of a LAYER, a TENSOR, all weights, all activations."),
@@ -83,7 +90,7 @@ def command(
 ) -> None:
     """Change parameters of a quantized model and see what that does to its answers.
 
-    Edits act in this order: those of the recipe, --set, --range, --off, --on.
+    Edits act in this order: those of the recipe, --set, --range, --bits, --off, --on.
 
     Example: quantscope whatif resnet8-int8 --set stack2.conv1.out.scale=x2 -o edited.onnx
 
@@ -98,9 +105,11 @@ def command(
     from quantscope.run.whatif import WhatIf
 
     opened = None if recipe is None else _recipe(recipe)
-    edits = _edits(set_, range_, off, on)
+    edits = _edits(set_, range_, bits, off, on)
     if opened is None and not edits:
-        raise BadConfigError("Nothing is to be changed; give --set, --range, --off or --recipe")
+        raise BadConfigError(
+            "Nothing is to be changed; give --set, --range, --bits, --off or --recipe"
+        )
     chosen = load_images(data, images)
     what_if = WhatIf(
         model,
@@ -168,14 +177,19 @@ def _recipe(name: str) -> "Recipe":
 
 
 def _edits(
-    set_: list[str] | None, range_: list[str] | None, off: list[str] | None, on: list[str] | None
+    set_: list[str] | None,
+    range_: list[str] | None,
+    bits: list[str] | None,
+    off: list[str] | None,
+    on: list[str] | None,
 ) -> "list[Edit]":
     """Read the options in the order in which their edits act."""
-    from quantscope.edit import parse_off, parse_on, parse_range, parse_set
+    from quantscope.edit import parse_bits, parse_off, parse_on, parse_range, parse_set
 
     return [
         *map(parse_set, set_ or ()),
         *map(parse_range, range_ or ()),
+        *map(parse_bits, bits or ()),
         *map(parse_off, off or ()),
         *map(parse_on, on or ()),
     ]

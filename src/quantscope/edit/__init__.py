@@ -24,6 +24,7 @@ from quantscope.edit.edits import (
     OffRole,
     On,
     OnRole,
+    SetBits,
     SetChannel,
     SetInteger,
     SetRange,
@@ -31,7 +32,7 @@ from quantscope.edit.edits import (
     SetZeroPoint,
 )
 from quantscope.edit.edits_json import edit_from_dict, edit_to_dict
-from quantscope.edit.parse import describe, parse_off, parse_on, parse_range, parse_set
+from quantscope.edit.parse import describe, parse_bits, parse_off, parse_on, parse_range, parse_set
 from quantscope.edit.recipe import Recipe, guided_recipes, replay
 from quantscope.edit.settings import ROLES, parts_of, stays_symmetric
 from quantscope.edit.subject import open_subject
@@ -52,6 +53,7 @@ __all__ = [
     "OnRole",
     "Preview",
     "Recipe",
+    "SetBits",
     "SetChannel",
     "SetInteger",
     "SetRange",
@@ -64,6 +66,7 @@ __all__ = [
     "guided_recipes",
     "lift_to_qdq",
     "open_subject",
+    "parse_bits",
     "parse_off",
     "parse_on",
     "parse_range",

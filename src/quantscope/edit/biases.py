@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from quantscope.arithmetic import QuantParams
 from quantscope.edit.plan import EditPlan
 from quantscope.edit.values import FloatValues, with_edits
 from quantscope.edit.wiring import BiasSite, Wiring
@@ -19,6 +20,8 @@ from quantscope.errors import BadConfigError
 Array = NDArray[Any]
 
 _LARGEST = 2**31 - 1
+_BIAS = QuantParams(1.0, None, "int32")
+"""The type and ends of every bias, whatever its scale."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ def bias_outcomes(
         if moved.any():
             integers = _derive(site, wiring, floats, plan, scale, moved)
         if edits:
-            integers = with_edits(integers, "int32", edits, axis=0, note=note)
+            integers = with_edits(integers, _BIAS, edits, axis=0, note=note)
         if moved.any() or edits:
             yield BiasOutcome(site, scale if moved.any() else stored_scale, integers, None)
 

@@ -36,6 +36,17 @@ class SetRange:
 
 
 @dataclass(frozen=True)
+class SetBits:
+    """Gives a tensor, the tensors of a layer or of a role, or `all`, another number of bits.
+
+    The range of real values stays, so scale and zero-point follow. A bias keeps its 32 bits.
+    """
+
+    target: str
+    bits: int
+
+
+@dataclass(frozen=True)
 class SetInteger:
     """Sets one stored integer of a weight or bias."""
 
@@ -94,6 +105,7 @@ Edit = (
     SetScale
     | SetZeroPoint
     | SetRange
+    | SetBits
     | SetInteger
     | SetChannel
     | FlipBit

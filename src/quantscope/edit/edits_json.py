@@ -11,6 +11,7 @@ from quantscope.edit.edits import (
     OffRole,
     On,
     OnRole,
+    SetBits,
     SetChannel,
     SetInteger,
     SetRange,
@@ -23,6 +24,7 @@ _KINDS: dict[str, type[Edit]] = {
     "set scale": SetScale,
     "set zero-point": SetZeroPoint,
     "set range": SetRange,
+    "set bits": SetBits,
     "set integer": SetInteger,
     "set channel": SetChannel,
     "flip bit": FlipBit,
@@ -110,6 +112,7 @@ _FIELDS: dict[str, tuple[str, Any]] = {
     "channel": ("a whole number", _is_int),
     "values": ("a whole number or a list of them", _or_all(_is_int)),
     "bit": ("a whole number", _is_int),
+    "bits": ("a whole number", _is_int),
 }
 
 

@@ -82,12 +82,14 @@ def _outcome(
     if tensor.name in plan.integers:
         axis = edited_channel_axis(network, tensor)
         edits = plan.integers[tensor.name]
-        new = with_edits(new, params.dtype, edits, axis=axis, note=notes.append)
-    changed = 0 if new is old else int(np.count_nonzero(new != old))
+        new = with_edits(new, params, edits, axis=axis, note=notes.append)
+    # ml_dtypes' small types are compared as integers of 32 bits.
+    moved = np.count_nonzero(new.astype(np.int32) != old.astype(np.int32))
+    changed = 0 if new is old else int(moved)
     return TensorOutcome(
         tensor,
         params,
-        new if changed else None,
+        new if changed or params.dtype != tensor.params.dtype else None,
         integers_changed=changed,
         set_by_hand=tensor.name in plan.integers,
     )

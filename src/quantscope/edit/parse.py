@@ -11,6 +11,7 @@ from quantscope.edit.edits import (
     OffRole,
     On,
     OnRole,
+    SetBits,
     SetChannel,
     SetInteger,
     SetRange,
@@ -49,6 +50,15 @@ def parse_range(text: str) -> SetRange:
         raise BadConfigError(f"{text!r} is not a range; give TENSOR=LOW,HIGH")
     low, high = _numbers(text, value, float, "a number", count=2)
     return SetRange(tensor, low, high)
+
+
+def parse_bits(text: str) -> SetBits:
+    """Read `stem.weight=4`, `weights=6` or `all=5`: what, and how many bits it shall have."""
+    target, equals, value = (part.strip() for part in text.rpartition("="))
+    if not equals or not target:
+        raise BadConfigError(f"{text!r} is not a number of bits; give TARGET=BITS")
+    (bits,) = _numbers(text, value, int, "a whole number", count=1)
+    return SetBits(target.removeprefix("all "), bits)
 
 
 def parse_off(text: str) -> Off | OffRole:
@@ -104,6 +114,8 @@ def describe(edit: Edit) -> str:  # noqa: PLR0911 -- one for each kind
             return f"zero-point of {tensor} = {_numbers_text(zero_point)}"
         case SetRange(tensor, lo, hi):
             return f"range of {tensor} = [{lo:g}, {hi:g}]"
+        case SetBits(target, bits):
+            return f"{target} with {bits} bits"
         case SetInteger(tensor, index, value):
             return f"integer {_place(index)} of {tensor} = {value}"
         case SetChannel(tensor, channel, values):

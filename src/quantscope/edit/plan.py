@@ -20,6 +20,7 @@ from quantscope.edit.edits import (
     OffRole,
     On,
     OnRole,
+    SetBits,
     SetChannel,
     SetInteger,
     SetRange,
@@ -28,11 +29,13 @@ from quantscope.edit.edits import (
 )
 from quantscope.edit.parse import describe
 from quantscope.edit.settings import (
+    ALL,
     ROLES,
     find_target,
     find_tensor,
     with_range,
     with_scale,
+    with_width,
     with_zero_point,
 )
 from quantscope.edit.values import IntegerEdit
@@ -51,7 +54,8 @@ def check_editable(wiring: Wiring, tensor: QuantTensor) -> QuantTensor:
         nodes = [graph.node(index) for index in graph.readers.get(name, ())]
         maker = graph.maker(name)
         for node in (*nodes, *([] if maker is None else [maker])):
-            if node.op_type not in _QDQ and node.op_type not in MOVES_INTEGERS:
+            is_own_clip = node.op_type == "Clip" and node.output[0] in tensor.integer_names
+            if node.op_type not in (*_QDQ, *MOVES_INTEGERS) and not is_own_clip:
                 raise BadModelError(
                     f"{tensor.name} cannot be edited: {node.op_type} "
                     f"{node.name!r} computes with its integers and has no form in QDQ"
@@ -116,8 +120,13 @@ def check_can_be_off(wiring: Wiring, tensor: QuantTensor) -> None:
         )
 
 
-def check_integer_edit(network: Network, tensor: QuantTensor, edit: IntegerEdit) -> None:
-    """Raise if the tensor stores no integers, or not this element, channel, value or bit."""
+def check_integer_edit(
+    network: Network, tensor: QuantTensor, params: QuantParams, edit: IntegerEdit
+) -> None:
+    """Raise if the tensor stores no integers, or not this element, channel, value or bit.
+
+    `params` are those that it has by then.
+    """
     if not tensor.has_data or tensor.shape is None:
         raise BadConfigError(
             f"{tensor.name} has no stored integers to set: it is computed when the model runs"
@@ -137,7 +146,7 @@ def check_integer_edit(network: Network, tensor: QuantTensor, edit: IntegerEdit)
                 f"which has {size}"
             )
         for value in values:
-            _check_fits(tensor, value)
+            _check_fits(tensor, params, value)
         return
     in_range = (0 <= place < size for place, size in zip(edit.index, shape, strict=False))
     if len(edit.index) != len(shape) or not all(in_range):
@@ -145,19 +154,18 @@ def check_integer_edit(network: Network, tensor: QuantTensor, edit: IntegerEdit)
             f"{tensor.name} has no element {list(edit.index)}; its shape is {list(shape)}"
         )
     if isinstance(edit, SetInteger):
-        _check_fits(tensor, edit.value)
-    elif not 0 <= edit.bit < tensor.params.bits or not tensor.params.is_integer:
+        _check_fits(tensor, params, edit.value)
+    elif not 0 <= edit.bit < params.bits or not params.is_integer:
         raise BadConfigError(
-            f"{tensor.params.dtype} of {tensor.name} has no bit {edit.bit}; "
-            f"give one from 0 to {tensor.params.bits - 1}"
+            f"{params.type_text} of {tensor.name} has no bit {edit.bit}; "
+            f"give one from 0 to {params.bits - 1}"
         )
 
 
-def _check_fits(tensor: QuantTensor, value: int) -> None:
-    params = tensor.params
+def _check_fits(tensor: QuantTensor, params: QuantParams, value: int) -> None:
     if not params.qmin <= value <= params.qmax:
         raise BadConfigError(
-            f"{value} does not fit {params.dtype} of {tensor.name}; "
+            f"{value} does not fit {params.type_text} of {tensor.name}; "
             f"give an integer from {params.qmin} to {params.qmax}"
         )
 
@@ -170,6 +178,11 @@ class EditPlan:
     """
 
     params: dict[str, QuantParams] = field(default_factory=dict)
+    before_bits: dict[str, tuple[QuantParams, QuantParams]] = field(default_factory=dict)
+    """The parameters that other bits were made of, and those that came of it.
+
+    More bits again find the first ones, so that nothing is rounded twice.
+    """
     off: set[str] = field(default_factory=set)
     integers: dict[str, list[IntegerEdit]] = field(default_factory=dict)
     named: set[str] = field(default_factory=set)
@@ -207,9 +220,11 @@ def _add(plan: EditPlan, wiring: Wiring, network: Network, edit: Edit) -> None:
             params = with_range(tensor, plan.params_of(tensor), edit)
             _move(plan, wiring, tensor, params)
             _note_range(plan, tensor, params, lo, hi)
+        case SetBits(target, bits):
+            _set_bits(plan, wiring, network, target, bits)
         case SetInteger() | SetChannel() | FlipBit():
             tensor = check_editable(wiring, find_tensor(network, edit.tensor))
-            check_integer_edit(network, tensor, edit)
+            check_integer_edit(network, tensor, plan.params_of(tensor), edit)
             plan.named.add(tensor.name)
             plan.integers.setdefault(tensor.name, []).append(edit)
         case Off(target):
@@ -239,13 +254,9 @@ def _move(plan: EditPlan, wiring: Wiring, tensor: QuantTensor, params: QuantPara
     for name in wiring.scale_mates[tensor.name]:
         mate = wiring.tensors[name]
         own = plan.params_of(mate)
-        moved[name] = QuantParams(
-            params.scale.reshape(own.scale.shape),
-            params.zero_point.reshape(own.scale.shape) if name in with_zero else own.zero_point,
-            own.dtype,
-            axis=own.axis,
-            block_size=own.block_size,
-        )
+        shape = own.scale.shape
+        zero_point = params.zero_point.reshape(shape) if name in with_zero else None
+        moved[name] = own.changed(scale=params.scale.reshape(shape), zero_point=zero_point)
     for name, new in moved.items():
         # What edits have brought back to the file's own is no change any more.
         if new == wiring.tensors[name].params:
@@ -265,6 +276,47 @@ def _note_range(
             f"{tensor.name} has zero-point {params.zero_point.flat[0]} and keeps it, so the range "
             f"[{lo:g}, {hi:g}] became [{low:g}, {high:g}]"
         )
+
+
+def _set_bits(plan: EditPlan, wiring: Wiring, network: Network, target: str, bits: int) -> None:
+    """Give tensors other bits, with all that share scale or numbers with them."""
+    is_many = target == ALL or target in ROLES
+    if is_many:
+        roles = [role for name in ROLES if target in (ALL, name) for role in ROLES[name]]
+        chosen = [tensor for tensor in network.tensors if tensor.role in roles]
+    else:
+        chosen = list(find_target(network, target))
+    derived = {site.name for site in wiring.bias_sites}
+    chosen = [each for each in chosen if each.role != "bias" and each.name not in derived]
+    if not chosen:
+        raise BadConfigError(f"{target} has no bits to set: a bias has the 32 that its sum has")
+    moved: dict[str, QuantParams] = {}
+    for tensor in chosen:
+        try:
+            check_editable(wiring, tensor)
+            for name in (tensor.name, *wiring.scale_mates[tensor.name]):
+                moved[name] = _at_bits(plan, wiring.tensors[name], bits)
+        except BadModelError as error:
+            if not is_many:
+                raise
+            plan.notes.append(f"{tensor.name} keeps its bits: {error}")
+            continue
+        plan.named.add(tensor.name)
+    for name, params in moved.items():
+        own = wiring.tensors[name].params
+        plan.params.pop(name, None)
+        if params != own:
+            plan.params[name] = params
+
+
+def _at_bits(plan: EditPlan, tensor: QuantTensor, bits: int) -> QuantParams:
+    now = plan.params_of(tensor)
+    first, made = plan.before_bits.get(tensor.name, (now, now))
+    if made != now:  # another edit came between
+        first = now
+    found = with_width(tensor, first, bits)
+    plan.before_bits[tensor.name] = first, found
+    return found
 
 
 def _switch(plan: EditPlan, wiring: Wiring, parts: Sequence[QuantTensor], *, off: bool) -> None:

@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.arithmetic import QuantParams, params_from_range
+from quantscope.arithmetic import QuantParams, params_from_range, type_for, with_bits
 from quantscope.edit.edits import SetRange, SetScale, SetZeroPoint
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.files import as_argument
@@ -64,7 +64,11 @@ def with_range(tensor: QuantTensor, params: QuantParams, edit: SetRange) -> Quan
         found = _checked(
             tensor,
             lambda: params_from_range(
-                edit.lo, edit.hi, params.dtype, symmetric=stays_symmetric(tensor, params)
+                edit.lo,
+                edit.hi,
+                params.dtype,
+                symmetric=stays_symmetric(tensor, params),
+                ends=params.ends,
             ),
         )
     if edit.hi - edit.lo < float(found.scale) == 1:  # the rule's way out of denormals
@@ -78,6 +82,22 @@ def with_range(tensor: QuantTensor, params: QuantParams, edit: SetRange) -> Quan
         scale=np.broadcast_to(found.scale, shape),
         zero_point=np.broadcast_to(found.zero_point, shape),
     )
+
+
+def with_width(tensor: QuantTensor, params: QuantParams, bits: int) -> QuantParams:
+    """Give the parameters with other bits: stored integers of 4 bits in a type of 4 bits."""
+    packed = {"int8": "int4", "uint8": "uint4", "int4": "int4", "uint4": "uint4"}
+
+    def make() -> QuantParams:
+        held = type_for(params, bits)
+        is_packed = bits == PACKED_BITS and tensor.has_data
+        return with_bits(params, bits, dtype=packed[held] if is_packed else held)
+
+    return _checked(tensor, make)
+
+
+PACKED_BITS = 4
+"""The bits of stored integers that have a type of their own in ONNX, which onnxruntime runs."""
 
 
 def stays_symmetric(tensor: QuantTensor, params: QuantParams) -> bool:
@@ -100,13 +120,7 @@ def change_params(
             scale = np.asarray(scale, np.float64).astype(np.float32).astype(kind)
     return _checked(
         tensor,
-        lambda: QuantParams(
-            params.scale if scale is None else scale,
-            params.zero_point if zero_point is None else zero_point,
-            params.dtype,
-            axis=params.axis,
-            block_size=params.block_size,
-        ),
+        lambda: params.changed(scale=scale, zero_point=zero_point),
     )
 
 
@@ -166,6 +180,9 @@ def _checked(tensor: QuantTensor, make: Any) -> QuantParams:
         raise BadConfigError(f"{tensor.name}: {text[0].lower()}{text[1:]}") from None
     return found
 
+
+ALL = "all"
+"""The name for all that is quantized, where an edit takes one."""
 
 ROLES: dict[str, tuple[Role, ...]] = {
     "weights": ("weight", "bias"),

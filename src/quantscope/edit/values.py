@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.arithmetic import QuantParams, bits_of, quantize, storage_dtype
+from quantscope.arithmetic import QuantParams, quantize, storage_dtype
 from quantscope.edit.edits import FlipBit, SetChannel, SetInteger
 from quantscope.edit.parse import describe
 from quantscope.edit.wiring import QdqGraph
+from quantscope.errors import BadConfigError
 from quantscope.model import Pairing, QuantTensor
 
 Array = NDArray[Any]
@@ -91,6 +92,8 @@ def round_anew(integers: Array, old: QuantParams, new: QuantParams, real: Array)
 
     Channels whose parameters stay keep their integers, which need not be plainly rounded.
     """
+    if (old.dtype, old.ends) != (new.dtype, new.ends):
+        return quantize(real, new)
     moved = (old.scale != new.scale) | (old.zero_point != new.zero_point)
     fresh = integers.copy()
     where = np.broadcast_to(new.expand(moved, integers.shape), integers.shape)
@@ -100,13 +103,16 @@ def round_anew(integers: Array, old: QuantParams, new: QuantParams, real: Array)
 
 def with_edits(
     integers: Array,
-    dtype: str,
+    params: QuantParams,
     edits: Sequence[IntegerEdit],
     *,
     axis: int,
     note: Callable[[str], None],
 ) -> Array:
-    """Make the edits one after the other, on a copy; `axis` counts the channels."""
+    """Make the edits one after the other, on a copy; `axis` counts the channels.
+
+    Raises one line for an integer that the bits in use do not hold.
+    """
     found = integers.astype(np.int64)
     for edit in edits:
         before = found.copy()
@@ -117,16 +123,21 @@ def with_edits(
                 part = np.moveaxis(found, axis, 0)
                 part[channel] = np.reshape(values, part[channel].shape if np.ndim(values) else ())
             case FlipBit(_, index, bit):
-                found[index] = _flip(int(found[index]), bit, dtype)
+                found[index] = _flip(int(found[index]), bit, params)
+        if found.min() < params.qmin or found.max() > params.qmax:
+            raise BadConfigError(
+                f"Cannot be, with {params.bits} bits ({params.qmin} to {params.qmax}): "
+                f"{describe(edit)}"
+            )
         if (before == found).all():
             note(f"Changes nothing, it is so already: {describe(edit)}")
     # ml_dtypes' small types are reached by int32, as in `quantize`.
-    return np.asarray(found.astype(np.int32).astype(storage_dtype(dtype)))
+    return np.asarray(found.astype(np.int32).astype(storage_dtype(params.dtype)))
 
 
-def _flip(value: int, bit: int, dtype: str) -> int:
-    """Flip one bit of an integer's two's complement pattern."""
-    bits = bits_of(dtype)
+def _flip(value: int, bit: int, params: QuantParams) -> int:
+    """Flip one bit of an integer's two's complement pattern, of as many bits as are in use."""
+    bits = params.bits
     pattern = (value % (1 << bits)) ^ (1 << bit)
-    is_negative = not dtype.startswith("u") and pattern >= 1 << (bits - 1)
+    is_negative = params.qmin < 0 and pattern >= 1 << (bits - 1)
     return pattern - (1 << bits) if is_negative else pattern

@@ -109,7 +109,7 @@ class QuantTensor:
     @property
     def stored_bytes(self) -> int | None:
         """The bytes of the data in its quantized type; None where a dimension is unknown."""
-        return bytes_of(self.shape, self.params.bits)
+        return bytes_of(self.shape, self.params.type_bits)
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,7 @@ def params_to_dict(params: QuantParams, *, full: bool = False) -> dict[str, Any]
     return {
         "dtype": params.dtype,
         "bits": params.bits,
+        "type_bits": params.type_bits,
         "per_channel": not is_single,
         "axis": params.axis,
         "block_size": params.block_size or None,

@@ -1,8 +1,9 @@
 """Quantize ONNX models statically, with onnxruntime's `quantize_static`."""
 
+import contextlib
 import hashlib
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -152,7 +153,7 @@ def _quantize(
     left = {piece.name for layer in config.left_float for piece in pieces[layer]}
     left.update(node.name for node in _kept_float(graph, ranges))
     try:
-        with quiet():
+        with quiet(), _where_as_it_is():
             quantize_static(
                 prepared,
                 output,
@@ -181,6 +182,17 @@ def _quantize(
     made = {tensor.name for tensor in model.graph.initializer}
     _check_overrides(graph, config, pieces, made=made)
     return model
+
+
+@contextlib.contextmanager
+def _where_as_it_is() -> Iterator[None]:
+    """Keep onnxruntime from leaving a Where float without giving it float inputs (QOperator)."""
+    quantizer = QLinearOpsRegistry.pop("Where", None)
+    try:
+        yield
+    finally:
+        if quantizer is not None:
+            QLinearOpsRegistry["Where"] = quantizer
 
 
 def _kept_float(graph: onnx.GraphProto, ranges: Ranges) -> list[onnx.NodeProto]:

@@ -32,6 +32,10 @@ _TENSOR_TYPES = {
 }
 
 
+Origins = Mapping[str, tuple[onnx.NodeProto, str]]
+"""The nodes of the float model and their names, by the value that each writes first."""
+
+
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Silence onnxruntime's quantizer, which prints and logs for its own developers."""
@@ -83,8 +87,12 @@ def pre_process(
             ) from None
     proto = onnx.load(output)
     # Both, one after the other, whatever the first did.
-    names = {n.output[0]: n.name for n in file.hollow.graph.node if n.output and n.name}
-    if any([_fill_types(proto), _name_nodes(proto.graph, {**(layer_names or {}), **names})]):
+    origins = {
+        node.output[0]: (node, node.name or (layer_names or {}).get(node.output[0], ""))
+        for node in file.hollow.graph.node
+        if node.output
+    }
+    if any([_fill_types(proto), _name_nodes(proto.graph, origins)]):
         onnx.save(proto, output)
 
 
@@ -157,11 +165,8 @@ def _fill_types(proto: onnx.ModelProto) -> bool:
     return True
 
 
-def _name_nodes(graph: onnx.GraphProto, origins: Mapping[str, str]) -> bool:
-    """Name nodes that preparing made after the layer that they come from; say if there were any.
-
-    `origins` has the float model's layers by the value that each writes first.
-    """
+def _name_nodes(graph: onnx.GraphProto, origins: Origins) -> bool:
+    """Name nodes that preparing made after the layer that they come from; say if there were any."""
     readers = {name: node for node in graph.node for name in node.input if name}
     taken = {node.name for node in graph.node if node.name}
     renamed = False
@@ -180,14 +185,20 @@ def _name_nodes(graph: onnx.GraphProto, origins: Mapping[str, str]) -> bool:
 
 
 def _name_by_origin(
-    node: onnx.NodeProto, origins: Mapping[str, str], readers: Mapping[str, onnx.NodeProto]
+    node: onnx.NodeProto, origins: Origins, readers: Mapping[str, onnx.NodeProto]
 ) -> str:
     """Give the layer's own name to the piece that writes its value, `name/Kind` to the others."""
     end, inner = node, False
     for _ in range(len(readers)):
         made = end.output[0]
         if made in origins:
-            return f"{origins[made]}/{node.op_type}" if inner else origins[made]
+            owner, name = origins[made]
+            if inner:
+                return f"{name}/{node.op_type}"
+            # Behind a convolution with a folded BatchNormalization stands the value of the latter.
+            before, shorter = origins.get(owner.input[0] if owner.input else "", (owner, name))
+            folded = owner.op_type != node.op_type and before.op_type == node.op_type
+            return shorter if folded else name
         if made not in readers:
             break
         end, inner = readers[made], True

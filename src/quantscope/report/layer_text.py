@@ -151,7 +151,7 @@ def _tensor_facts(tensor: QuantTensor) -> Iterator[Fact]:
         grain = "per tensor"
     else:
         grain = f"per channel, {params.scale.size:,} along axis {params.axis}"
-    yield Fact("type", f"{params.dtype}, {grain}")
+    yield Fact("type", f"{params.type_text}, {grain}")
     yield Fact("scale", spread_text(params.scale, 8))
     yield Fact("zero-point", spread_text(params.zero_point, 8))
     yield Fact("step", spread_text(params.step, 8))

@@ -61,7 +61,7 @@ def quantized_text(network: Network) -> str:
         return "nothing: this is a float model"
     kinds: Counter[tuple[str, str]] = Counter()
     for tensor in network.tensors:
-        kinds[tensor.role, f"{tensor.params.dtype}{_grain(tensor)}"] += 1
+        kinds[tensor.role, f"{tensor.params.type_text}{_grain(tensor)}"] += 1
     parts = []
     for role, plural in (("activation", "activations"), ("weight", "weights"), ("bias", "biases")):
         for (kind, text), size in kinds.items():
@@ -143,7 +143,7 @@ def activation_table(network: Network) -> Table:
         rows=tuple(
             (
                 printable(tensor.name),
-                tensor.params.dtype,
+                tensor.params.type_text,
                 spread_text(tensor.params.scale, 5),
                 *([spread_text(tensor.params.step, 4)] if steps else []),
                 spread_text(tensor.params.zero_point, 4),
@@ -182,7 +182,7 @@ def constant_table(network: Network) -> Table:
             (
                 printable(tensor.name),
                 shape_text(tensor.shape),
-                tensor.params.dtype,
+                tensor.params.type_text,
                 _axis(tensor),
                 *_scales(tensor, several=several),
                 *([spread_text(tensor.params.step, 3)] if steps else []),
@@ -267,7 +267,7 @@ def _format(network: Network) -> str:
 
 
 def _port(operand: Operand) -> str:
-    kept = f", quantized to {operand.quant.params.dtype}" if operand.quant else ""
+    kept = f", quantized to {operand.quant.params.type_text}" if operand.quant else ""
     dtype = "" if operand.quant else f" {operand.dtype}"
     return f"{printable(operand.name)} {shape_text(operand.shape)}{dtype}{kept}"
 

@@ -84,6 +84,10 @@ def _score(evaluation: Evaluation) -> str:
 
 
 def _changes(changes: Sequence[Change]) -> Table:
+    has_bits = any(
+        change.before and change.after and change.before.bits != change.after.bits
+        for change in changes
+    )
     return Table(
         "what changed in the model",
         (
@@ -91,6 +95,7 @@ def _changes(changes: Sequence[Change]) -> Table:
             Column("because"),
             Column("scale"),
             Column("zero-point"),
+            *([Column("bits")] if has_bits else []),
             Column("integers", right=True),
         ),
         tuple(
@@ -99,6 +104,7 @@ def _changes(changes: Sequence[Change]) -> Table:
                 {"edit": "edited", "shared": "shared parameters"}.get(change.kind, change.kind),
                 _arrow(change.before, change.after, "scale"),
                 _arrow(change.before, change.after, "zero_point"),
+                *([_arrow(change.before, change.after, "bits")] if has_bits else []),
                 f"{change.integers_changed:,}" if change.integers_changed else "",
             )
             for change in changes
@@ -115,6 +121,8 @@ def _arrow(before: QuantParams | None, after: QuantParams | None, what: str) -> 
 def _numbers(params: QuantParams | None, what: str) -> str:
     if params is None:
         return "float" if what == "scale" else "–"
+    if what == "bits":
+        return str(params.bits)
     values = getattr(params, what).reshape(-1)
     low, high = values.min(), values.max()
     return f"{low:.4g}" if low == high else f"{low:.4g}..{high:.4g}"

@@ -6,14 +6,14 @@ stays bounded. What has no row a sample is left out, by name and with the reason
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.data import Samples, check_samples
+from quantscope.data import Intake, Samples, check_samples
 from quantscope.errors import BadDataError, BadModelError
 from quantscope.plain_text import many, printable
 from quantscope.progress import Progress, silent
@@ -50,12 +50,22 @@ def gather_outputs(
     intake.check_batch(batch)
     size = batch or intake.default_batch()
     found = _gather(runnable, samples, size, progress)
-    if not found.outputs and size > 1 and intake.fixed_batch is None and intake.least == 1:
+    if may_go_one_by_one(found, intake, size):
         found = _gather(runnable, samples, 1, progress)
+    return check_rows(found, runnable.name)
+
+
+def may_go_one_by_one(found: Answers, intake: Intake, size: int) -> bool:
+    """Say whether no output counts rows, and rows can be fed one at a time instead."""
+    return not found.outputs and size > 1 and intake.fixed_batch is None and intake.least == 1
+
+
+def check_rows(found: Answers, model: str) -> Answers:
+    """Refuse answers of which none has a row for each sample."""
     if not found.outputs:
         reasons = "; ".join(f"{printable(name)}: {why}" for name, why in found.left_out.items())
         raise BadModelError(
-            f"No output of {runnable.name} has a row for each sample ({reasons}); "
+            f"No output of {model} has a row for each sample ({reasons}); "
             f"capture looks at values as they are"
         )
     return found
@@ -85,15 +95,33 @@ def same_outputs(one: Outputs, other: Outputs) -> bool:
 def _gather(runnable: Runnable, samples: Samples, size: int, progress: Progress) -> Answers:
     rows = len(samples)
     ends = ((start, min(start + size, rows)) for start in range(0, rows, size))
+    batches = (
+        (runnable.run(feeds), fed, count)
+        for feeds, fed, count in runnable.intake.pieces(samples, ends)
+    )
+    return join_batches(batches, rows, size=size, model=runnable.name, progress=progress)
+
+
+def join_batches(
+    batches: Iterable[tuple[Mapping[str, Any], int, int]],
+    rows: int,
+    *,
+    size: int,
+    model: str,
+    progress: Progress = silent,
+) -> Answers:
+    """Put the outputs of batches together; each comes with its rows, and how many are samples.
+
+    `size` is that of whole batches, `rows` counts the samples. What a batch gives is copied.
+    """
     kept: dict[str, _Kept] | None = None
     done = 0
-    for feeds, fed, count in runnable.intake.pieces(samples, ends):
-        found = runnable.run(feeds)
+    for found, fed, count in batches:
         if kept is None:
             kept = {name: _Kept(name, rows) for name in found}
         parts = {name: kept[name].rows_of(value, fed, size) for name, value in found.items()}
         if done == 0:
-            _allocate([kept[name] for name in found], parts, runnable.name)
+            _allocate([kept[name] for name in found], parts, model)
         for name, part in parts.items():
             if part is not None:
                 kept[name].put(part[:count], done)

@@ -13,7 +13,7 @@ from tiny_onnx import FLOAT, constant, conv_relu, model, saved, value, weights
 
 from quantscope.errors import BadModelError
 from quantscope.model.network import Port
-from quantscope.model.onnx import classifier_input, ends_in_softmax, load_onnx
+from quantscope.model.onnx import ends_in_softmax, load_onnx
 
 
 def refusal(path: Path) -> str:
@@ -233,18 +233,6 @@ def test_a_subgraph_may_read_from_outside(tmp_path: Path) -> None:
     assert load_onnx(saved(model([node], inputs=inputs), tmp_path)).op_counts == {"If": 1}
     node.attribute[0].g.node[0].input[0] = "nowhere"
     assert "'nowhere'" in refusal(saved(model([node], inputs=inputs), tmp_path))
-
-
-def test_a_classifier_has_one_input_with_a_batch(tmp_path: Path) -> None:
-    assert classifier_input(load_onnx(saved(conv_relu(), tmp_path))).shape == ("N", 3, 5, 7)
-    two = model(
-        [helper.make_node("Add", ["a", "b"], ["y"])], inputs=[value("a", [1]), value("b", [1])]
-    )
-    with pytest.raises(BadModelError, match=r"has 2 inputs \(a, b\); a classifier has one"):
-        classifier_input(load_onnx(saved(two, tmp_path)))
-    flat = model([helper.make_node("Relu", ["x"], ["y"])], inputs=[value("x", ["N"])])
-    with pytest.raises(BadModelError, match=r"has the shape \[N\]; a classifier takes a batch"):
-        classifier_input(load_onnx(saved(flat, tmp_path)))
 
 
 def test_an_old_model_may_list_its_weights_among_its_inputs(tmp_path: Path) -> None:

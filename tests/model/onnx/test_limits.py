@@ -8,6 +8,7 @@ import pytest
 from onnx import helper
 from tiny_onnx import constant, conv_relu, model, saved, value
 
+from quantscope.data import Intake
 from quantscope.errors import BadModelError
 from quantscope.model import load_onnx, open_model
 from quantscope.quantize import PtqConfig, quantize_onnx
@@ -143,9 +144,7 @@ def test_quantize_refuses_them_before_it_optimizes(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_nobody_runs_is_refused(tmp_path: Path) -> None:
-    from quantscope.model.onnx import classifier_input
-
     proto = conv_relu()
     proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 2**20
-    with pytest.raises(BadModelError, match="takes 1,048,576 images at once"):
-        classifier_input(load_onnx(saved(proto, tmp_path)))
+    with pytest.raises(BadModelError, match="takes 1,048,576 rows at once"):
+        Intake.of(open_model(saved(proto, tmp_path)))

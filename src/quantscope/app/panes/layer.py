@@ -169,7 +169,7 @@ def _row(session: Session, role: str, tensor: QuantTensor, selection: Selection)
 def _stated(tensor: QuantTensor) -> Iterator[str]:
     params = tensor.params
     grain = "" if params.is_per_tensor else f" {word('per_channel', f'× {params.scale.size:,}')}"
-    yield f"{params.dtype}{grain}"
+    yield f"{params.type_text}{grain}"
     yield spread_text(params.scale, 4 if params.is_per_tensor else 2)
     yield spread_text(params.zero_point)
     yield range_text(tensor)

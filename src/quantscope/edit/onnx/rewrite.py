@@ -29,6 +29,7 @@ class Rewrite:
         self._graph = self._proto.graph
         self._dropped: set[int] = set()
         self._put: dict[int, list[onnx.NodeProto]] = {}
+        self._put_after: dict[int, list[onnx.NodeProto]] = {}
         self._instead: dict[str, str] = {}
         self._stored: dict[str, onnx.TensorProto] = {}
         self._wanted: dict[str, list[tuple[tuple[int, ...], Array]]] = {}
@@ -64,6 +65,10 @@ class Rewrite:
         """Put new nodes before the node `index`, or where it was."""
         self._put.setdefault(index, []).extend(nodes)
 
+    def put_after(self, index: int, nodes: Iterable[onnx.NodeProto]) -> None:
+        """Put new nodes right after the node `index`, which stays."""
+        self._put_after.setdefault(index, []).extend(nodes)
+
     def substitute(self, name: str, other: str) -> None:
         """Let whatever reads `name` read `other`."""
         self._instead[name] = other
@@ -77,6 +82,30 @@ class Rewrite:
         while len(inputs) <= place:
             inputs.append("")
         inputs[place] = name
+
+    def set_output(self, index: int, name: str) -> None:
+        """Let a node write its first value under another name, which nothing has yet."""
+        self._graph.node[index].output[0] = name
+
+    def set_type(self, index: int, domain: str) -> None:
+        """Let a quantizer go by its zero-point's type alone, in a domain that has that type."""
+        node = self._graph.node[index]
+        kept = [attribute for attribute in node.attribute if attribute.name != "output_dtype"]
+        node.ClearField("attribute")
+        node.attribute.extend(kept)
+        if domain != node.domain:
+            node.domain = domain
+            if domain not in {entry.domain for entry in self._proto.opset_import}:
+                self._proto.opset_import.add(domain=domain, version=1)
+
+    def state(self, index: int, key: str, value: str | None) -> None:
+        """State something in a node's metadata, or with None no longer."""
+        entries = self._graph.node[index].metadata_props
+        kept = [entry for entry in entries if entry.key != key]
+        del entries[:]
+        entries.extend(kept)
+        if value is not None:
+            entries.add(key=key, value=value)
 
     def make_per_channel(self, index: int) -> None:
         """Make a DequantizeLinear work along axis 0, without zero-points, which are all 0."""
@@ -93,7 +122,7 @@ class Rewrite:
         for name, wishes in self._wanted.items():
             self._set_constant(name, wishes)
             suspects.add(name)
-        if self._dropped or self._put or self._instead:
+        if self._dropped or self._put or self._put_after or self._instead:
             self._rebuild_nodes()
         elif self._stored:
             self._graph.initializer.extend(self._stored.values())
@@ -106,14 +135,14 @@ class Rewrite:
         """Change a constant in place if all its readers want that, else store others beside it."""
         readers = set(self.base.readers.get(name, ())) - self._dropped
         served = {index for nodes, _ in wishes for index in nodes}
-        agreed = all(np.array_equal(values, wishes[0][1]) for _, values in wishes)
+        agreed = all(_same(values, wishes[0][1]) for _, values in wishes)
         place = self._place_of(name)
         if place is not None and agreed and readers <= served and name not in self.base.outputs:
             place.CopyFrom(_tensor(_shaped_like(wishes[0][1], place), place.name))
             return
         made: list[tuple[Array, str]] = []
         for nodes, values in wishes:
-            known = next((n for v, n in made if np.array_equal(v, values)), None)
+            known = next((n for v, n in made if _same(v, values)), None)
             if known is None:
                 known = self.new_constant(name, values)
                 made.append((values, known))
@@ -143,6 +172,7 @@ class Rewrite:
             nodes += self._put.get(index, ())
             if index not in self._dropped:
                 nodes.append(node)
+            nodes += self._put_after.get(index, ())
         for node in nodes:
             _rename(node, names)
         nodes += copies
@@ -167,6 +197,7 @@ class Rewrite:
             for name in (
                 *(node.output if index not in self._dropped else ()),
                 *(n for new in self._put.get(index, ()) for n in new.output),
+                *(n for new in self._put_after.get(index, ()) for n in new.output),
             )
         }
         for value in self._graph.output:
@@ -216,6 +247,10 @@ def _rename(node: onnx.NodeProto, names: dict[str, str]) -> None:
         for inner in subgraphs(attribute):
             for each in inner.node:
                 _rename(each, names)
+
+
+def _same(some: Array, others: Array) -> bool:
+    return some.dtype == others.dtype and np.array_equal(some, others)
 
 
 def _shaped_like(values: Array, stored: onnx.TensorProto) -> Array:

@@ -14,6 +14,7 @@ from onnx import helper
 from quantscope.arithmetic import QuantParams, storage_dtype
 from quantscope.edit.biases import BiasOutcome
 from quantscope.edit.clips import FoldedClip, clip_node
+from quantscope.edit.onnx.bits import find_clips, set_ends, set_type
 from quantscope.edit.onnx.rewrite import Rewrite
 from quantscope.edit.outcome import Outcome, TensorOutcome
 from quantscope.edit.subject import Clips
@@ -31,7 +32,7 @@ def write_graph(wiring: Wiring, outcome: Outcome, clips: Clips, *, opset: int) -
     rewrite = Rewrite(wiring.graph)
     for each in outcome.tensors:
         if each.params is not None:
-            _set_tensor(rewrite, wiring, each)
+            _set_tensor(rewrite, wiring, each, opset)
         elif each.real is not None:
             _constant_off(rewrite, wiring, each.tensor, each.real)
         else:
@@ -40,15 +41,20 @@ def write_graph(wiring: Wiring, outcome: Outcome, clips: Clips, *, opset: int) -
     return rewrite.finish()
 
 
-def _set_tensor(rewrite: Rewrite, wiring: Wiring, outcome: TensorOutcome) -> None:
+def _set_tensor(rewrite: Rewrite, wiring: Wiring, outcome: TensorOutcome, opset: int) -> None:
     tensor, params = outcome.tensor, outcome.params
     assert params is not None
     quantizers = wiring.quantizers.get(tensor.name, ())
     nodes = (*quantizers, *wiring.dequantizers[tensor.name])
+    has_new_type = params.dtype != tensor.params.dtype
+    if has_new_type:
+        set_type(rewrite, wiring, tensor, params, opset)
+    if params.ends != tensor.params.ends or has_new_type:
+        set_ends(rewrite, wiring, tensor, params, opset)
     if not np.array_equal(params.scale, tensor.params.scale):
         for index in nodes:
             rewrite.want(wiring.graph.node(index).input[1], (index,), params.scale)
-    if not np.array_equal(params.zero_point, tensor.params.zero_point):
+    if has_new_type or not np.array_equal(params.zero_point, tensor.params.zero_point):
         _set_zero_point(rewrite, tensor, params, nodes)
     if outcome.integers is not None and not quantizers:
         name = tensor.integer_names[0]
@@ -110,6 +116,9 @@ def _activation_off(
             rewrite, wiring, tensor, clips, opset, target=outputs[0] if outputs else None
         )
     for index in quantizers:
+        rewrite.drop(index)
+        rewrite.substitute(graph.node(index).output[0], str(real))
+    for index in find_clips(wiring, tensor):
         rewrite.drop(index)
         rewrite.substitute(graph.node(index).output[0], str(real))
     for index in dequantizers:

@@ -19,6 +19,7 @@ How something is added
 """
 
 from quantscope.model.onnx.checks import check_model, sort_nodes
+from quantscope.model.onnx.ends import ENDS_KEY
 from quantscope.model.onnx.file import (
     Format,
     OnnxFile,
@@ -37,6 +38,7 @@ from quantscope.model.onnx.tensors import subgraphs
 
 __all__ = [
     "DEFAULT_DOMAINS",
+    "ENDS_KEY",
     "MOVES_INTEGERS",
     "QDQ_OPS",
     "QOPERATOR_OPS",

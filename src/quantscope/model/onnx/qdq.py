@@ -5,6 +5,7 @@ import onnx_ir as ir
 from quantscope.arithmetic import quantize
 from quantscope.model.assemble import Draft
 from quantscope.model.onnx.dynamic import add_dynamic
+from quantscope.model.onnx.ends import take_clip, take_stated_ends
 from quantscope.model.onnx.graph import (
     MICROSOFT,
     STANDARD,
@@ -79,6 +80,7 @@ def _add_dequantize(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> 
     axis, block_size = attribute_int(node, "axis", 1), attribute_int(node, "block_size", 0)
     _add_table(graph, found, integer, scale, zero_point)
     draft = describe(graph, found, integer, scale, zero_point, axis=axis, block_size=block_size)
+    take_stated_ends(draft, node)
     draft.dequantized_names.append(output_names(node)[0])
     found.by_dequantized[output_names(node)[0]] = draft
 
@@ -110,6 +112,8 @@ def find_quantized_values(graph: OnnxGraph) -> QuantizedValues:
             add_qoperator(graph, found, node, layout)
         elif node.op_type == "MatMulNBits" and node.domain == MICROSOFT:
             add_nbits(graph, found, node)
+        elif node.op_type == "Clip" and take_clip(graph, found, node):
+            found.absorbed.add(node)
         elif node.op_type == "GatherBlockQuantized":
             add_block_table(graph, found, node)
         elif node.op_type in UNKNOWN_OPS:

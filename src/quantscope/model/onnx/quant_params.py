@@ -203,7 +203,7 @@ def describe(
             draft.read_integers = partial(graph.read, stored)
         register(found, draft)
         return draft
-    if before.params != params:
+    if not before.params.has_grid_of(params):
         if before.follows is None:
             found.notes.append(
                 f"{integer} is written with one scale or zero-point and read with another; "

@@ -93,7 +93,7 @@ def parameters_text(tensor: VersionTensor) -> str:
     params = tensor.params
     digits = 5 if params.is_per_tensor else 3  # two versions may differ in the fourth
     scale = spread_text(abs(params.scale.astype(float)), digits)
-    return f"{params.dtype} s {scale} z {spread_text(params.zero_point, 3)}"
+    return f"{params.type_text} s {scale} z {spread_text(params.zero_point, 3)}"
 
 
 def _decibels(tensor: VersionTensor, *, local: bool = False) -> str:

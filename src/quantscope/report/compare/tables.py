@@ -193,4 +193,4 @@ def _parameters(
             digits = 5 if len(scales) == 1 else 3  # two versions may differ in the fourth
             scale = "…".join(number(value, f".{digits}g") for value in scales)
             zero = "…".join(number(value, "d") for value in zeros)
-            yield f"{params.dtype} {scale}" + (f", {zero}" if any(zeros) else "")
+            yield f"{params.type_text} {scale}" + (f", {zero}" if any(zeros) else "")

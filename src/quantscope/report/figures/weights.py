@@ -229,7 +229,7 @@ def _limit(tensor: QuantTensor, largest: float, show: Shown) -> float:
 def _unit(tensor: QuantTensor, show: Shown) -> str:
     if show == "integers":
         shifted = " − zero-point" if tensor.params.zero_point.any() else ""
-        return f"integer{shifted} ({tensor.params.dtype})"
+        return f"integer{shifted} ({tensor.params.type_text})"
     if show == "difference in steps":
         return "quantized − float (steps)"
     return "quantized − float (weight)" if show == "difference" else "weight"

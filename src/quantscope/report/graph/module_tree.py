@@ -67,7 +67,7 @@ def _layer_text(layer: Layer, batch: Dim, *, in_quantized: bool) -> str:
     if output and output.quant:
         params = output.quant.params
         scale, zero_point = spread_text(params.scale), spread_text(params.zero_point)
-        parts.append(f"{params.dtype}  scale {scale}  zero-point {zero_point}")
+        parts.append(f"{params.type_text}  scale {scale}  zero-point {zero_point}")
     return "  ".join(part for part in parts if part)
 
 

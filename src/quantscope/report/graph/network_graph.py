@@ -157,7 +157,7 @@ def _link(network: Network, source: str, target: str, operand: Operand) -> Link:
         lines = [operand.name, f"{operand.dtype} {shape_text(operand.shape)}"]
         return Link(source, target, label, _hover(lines), is_float=not operand.run_time_dtype)
     params = operand.quant.params
-    label = f"{params.dtype}  s {spread_text(params.scale)}  z {spread_text(params.zero_point)}"
+    label = f"{params.type_text}  s {spread_text(params.scale)}  z {spread_text(params.zero_point)}"
     return Link(source, target, label, _hover([*_tensor_lines(operand.quant)]))
 
 
@@ -186,13 +186,13 @@ def _weight_line(weight: QuantTensor) -> str:
     params = weight.params
     grain = "" if params.is_per_tensor else f" × {params.scale.size:,}"
     zero = f"  z {spread_text(params.zero_point)}" if params.zero_point.any() else ""
-    return f"w {params.dtype}{grain}  s {spread_text(params.scale, 3)}{zero}"
+    return f"w {params.type_text}{grain}  s {spread_text(params.scale, 3)}{zero}"
 
 
 def _tensor_lines(tensor: QuantTensor) -> Iterator[str]:
     params = tensor.params
     yield (
-        f"{tensor.name}: {params.dtype}, scale {spread_text(params.scale, 6)}, "
+        f"{tensor.name}: {params.type_text}, scale {spread_text(params.scale, 6)}, "
         f"zero-point {spread_text(params.zero_point)}, range {range_text(tensor)}"
     )
     if notes := tensor_notes(tensor):

@@ -191,7 +191,7 @@ def _transposed(side: Side, order: tuple[int, ...] | None = None) -> Side:
     params = side.params
     if params.axis is not None:
         axis = order.index(params.axis % side.data.ndim)
-        params = QuantParams(params.scale, params.zero_point, params.dtype, axis=axis)
+        params = params.changed(axis=axis)
     return Side(side.tensor, params, side.data.transpose(order))
 
 

@@ -8,12 +8,11 @@ import onnx
 from quantscope.data import Samples
 from quantscope.edit import Applied, Editor
 from quantscope.progress import Progress
-from quantscope.run.evaluate import Evaluation, classify, one_row_each
-from quantscope.run.measure import Outputs
+from quantscope.run.evaluate import Evaluation
 from quantscope.run.onnx.kernels import KernelWatch
 from quantscope.run.onnx.suffix import SuffixRunner, ValueGraph
 from quantscope.run.onnx.whatif_sqnr import SqnrReader
-from quantscope.run.runnable import Scores
+from quantscope.run.outputs import Outputs, gather_outputs
 from quantscope.run.whatif import DownstreamSqnr, KernelChange
 
 if TYPE_CHECKING:
@@ -54,19 +53,16 @@ class OnnxEditedRunner:
     def kept_bytes(self) -> int:
         return self.suffix.kept_bytes
 
-    def base(self, progress: Progress) -> Scores:
+    def base(self, progress: Progress) -> Outputs:
         outputs = self.suffix.base_outputs(progress)
         if not (self._editor.lifted and self._runnable.execution == "runtime"):
-            return self._scores(outputs)
+            return outputs
         # What ships is the file itself; its QDQ form may be fused in another way.
-        return classify(self._runnable, self.samples, batch=self._batch, progress=progress)
+        answers = gather_outputs(self._runnable, self.samples, batch=self._batch, progress=progress)
+        return answers.outputs
 
-    def edited(self, applied: Applied, progress: Progress) -> Scores:
-        return self._scores(self.suffix.outputs_of(self.graph_of(applied), progress))
-
-    def _scores(self, outputs: Outputs) -> Scores:
-        first = next(iter(outputs.values()))
-        return one_row_each(first, len(self.samples), self._runnable.name)
+    def edited(self, applied: Applied, progress: Progress) -> Outputs:
+        return self.suffix.outputs_of(self.graph_of(applied), progress)
 
     def kernels_changed(self, applied: Applied) -> tuple[KernelChange, ...]:
         if not applied.edits:

@@ -19,6 +19,7 @@ from quantscope.errors import BadConfigError
 from quantscope.model import Array
 from quantscope.model.pairing import Pairing
 from quantscope.progress import Progress
+from quantscope.run.classes import class_scores
 from quantscope.run.compare import (
     Accumulator,
     Comparison,
@@ -52,6 +53,9 @@ if TYPE_CHECKING:
     from quantscope.run.onnx.runnable import OnnxRunnable
 
 
+_NO_CLASSES = "the first output has no row of scores for each sample"
+
+
 @dataclass(frozen=True)
 class _Measured:
     """The comparison of each tensor by name; `digests` say what each was computed from."""
@@ -80,12 +84,14 @@ class SqnrReader:
         self._parts, self._graph_of = parts, graph_of
         self._limits = SizeLimits.of(parts.kept.limit, len(parts.samples))
         self._before: _Measured | None = None
+        self._is_scored = False
 
     def read(
         self, applied: Applied, base: Evaluation, edited: Evaluation, progress: Progress
     ) -> DownstreamSqnr:
         """Compare both models with the float one, given their evaluations on these images."""
         if self._before is None:
+            self._is_scored = class_scores(base.outputs) is not None
             self._before = self._measure(None, None, progress)
         before = after = self._before
         if applied.edits:
@@ -146,15 +152,18 @@ class SqnrReader:
         accumulators = [Accumulator(probe) for probe in new]
         scores: list[Array] = []
         ends = [probe.output for probe in new]
-        if known is None:
-            ends.append(compared.float_scores)
-        for batch in self._run(compared, graph, ends, new, seen, progress) if ends else ():
+        first = compared.float_outputs.get(self._runnable.model.outputs[0].name)
+        if known is None and self._is_scored and first is not None:
+            ends.append(first)
+        # Of the unedited model all is measured, and nothing is cut for the next edit.
+        may_cut = known is not None
+        for batch in self._run(compared, graph, ends, new, seen, may_cut, progress) if ends else ():
             for accumulator, probe in zip(accumulators, new, strict=True):
                 sums = probe.sums(batch.values)
                 accumulator.add(sums.statistics, sums.numbers, batch.rows, batch.samples)
-            if known is None:
+            if first in ends:
                 # A copy: onnxruntime's own array would hold on to all memory of its session.
-                scores.append(batch.values[compared.float_scores][: batch.samples].copy())
+                scores.append(batch.values[first][: batch.samples].copy())
         by_name = {a.probe.pair.name: a for a in accumulators}
         found = (a.finish() for a in accumulators if not a.mixed)
         tensors = {row.name: row for row in mark_unquantized(found, off)}
@@ -179,10 +188,11 @@ class SqnrReader:
         ends: list[str],
         new: list[GraphProbe],
         seen: Visible | None,
+        may_cut: bool,
         progress: Progress,
     ) -> Iterator[PartBatch]:
         stored = self._parts.stored(graph)
-        keep = [] if compared.float_scores in ends else self._float_cut(graph, new, stored)
+        keep = self._float_cut(graph, new, stored) if may_cut else []
         part = self._parts.part(graph, frontier(graph, [*ends, *keep], stored), [*ends, *keep])
         given: Iterable[Mapping[str, Array]] = repeat({})
         if seen is not None:
@@ -249,9 +259,12 @@ class SqnrReader:
             model=evaluation.model,
             probabilities=self._runnable.gives_probabilities,
         )
-        ends = np.cumsum([len(part) for part in float_scores])[:-1]
-        for floats, own in zip(float_scores, np.split(evaluation.scores, ends), strict=True):
-            scores.add(floats, own, len(own), len(own))
+        if float_scores:
+            ends = np.cumsum([len(part) for part in float_scores])[:-1]
+            own_scores = next(iter(evaluation.outputs.values()))
+            for floats, own in zip(float_scores, np.split(own_scores, ends), strict=True):
+                scores.add(floats, own, len(own), len(own))
+        no_output = scores.no_classes or (None if float_scores else _NO_CLASSES)
         order = [tensor.name for tensor in self._editor.network.tensors]
         return Comparison(
             model=evaluation.model,
@@ -265,11 +278,12 @@ class SqnrReader:
             tensors=tuple(measured.tensors[name] for name in order if name in measured.tensors),
             unpaired=tuple(Uncompared(u.name, u.role, u.reason) for u in pairing.unpaired),
             unseen=unseen_activations(measured.unseen),
-            output=scores.finish(),
+            output=None if no_output else scores.finish(),
             not_finite_from=next(
                 (measured.not_finite[n] for n in order if n in measured.not_finite), None
             ),
             provenance=evaluation.provenance,
+            no_output=no_output,
         )
 
 

@@ -305,8 +305,9 @@ class ProgramRunnable(TorchRunnable):
     ) -> "ProgramEditedRunner":
         from quantscope.run.torch.whatif import ProgramEditedRunner
 
-        del kept_bytes_limit  # programs are run whole
-        return ProgramEditedRunner(self, editor, samples, batch=batch)
+        return ProgramEditedRunner(
+            self, editor, samples, batch=batch, kept_bytes_limit=kept_bytes_limit
+        )
 
 
 class ArchiveRunnable(TorchRunnable):

@@ -10,8 +10,9 @@ from quantscope.data import Samples
 from quantscope.edit import Applied, Editor
 from quantscope.model import need_original, open_model
 from quantscope.progress import Progress
-from quantscope.run.evaluate import Evaluation, classify
-from quantscope.run.runnable import Scores, open_runnable
+from quantscope.run.evaluate import Evaluation
+from quantscope.run.outputs import Outputs, gather_outputs
+from quantscope.run.runnable import open_runnable
 from quantscope.run.torch.pair import fitting_pairing
 from quantscope.run.torch.runnable import ProgramRunnable, program_of
 from quantscope.run.torch.whatif_sqnr import ProgramSqnr
@@ -38,27 +39,39 @@ def open_edited(base: ProgramRunnable, applied: Applied) -> ProgramRunnable:
 
 
 class ProgramEditedRunner:
-    """Runs edited programs; keeps no activations, but the scores of the last few programs."""
+    """Runs edited programs; keeps no activations, but the outputs of the last few programs.
+
+    These take at most `kept_bytes_limit` bytes.
+    """
 
     kept_bytes = 0
 
     def __init__(
-        self, base: ProgramRunnable, editor: Editor, samples: Samples, *, batch: int | None
+        self,
+        base: ProgramRunnable,
+        editor: Editor,
+        samples: Samples,
+        *,
+        batch: int | None,
+        kept_bytes_limit: int,
     ) -> None:
+        self._limit = kept_bytes_limit
         self._base, self._editor, self._batch = base, editor, batch
         self.samples = samples
-        self._answers: OrderedDict[str, Scores] = OrderedDict()
+        self._answers: OrderedDict[str, Outputs] = OrderedDict()
 
-    def base(self, progress: Progress) -> Scores:
-        return self._scores(self._base, progress)
+    def base(self, progress: Progress) -> Outputs:
+        return self._outputs(self._base, progress)
 
-    def edited(self, applied: Applied, progress: Progress) -> Scores:
-        if applied.digest not in self._answers:
-            scores = self._scores(open_edited(self._base, applied), progress)
-            self._answers[applied.digest] = scores
-            while len(self._answers) > _ANSWERS:
-                self._answers.popitem(last=False)
-        return self._answers[applied.digest]
+    def edited(self, applied: Applied, progress: Progress) -> Outputs:
+        known = self._answers.get(applied.digest)
+        if known is not None:
+            return known
+        found = self._outputs(open_edited(self._base, applied), progress)
+        self._answers[applied.digest] = found
+        while len(self._answers) > _ANSWERS or self._answer_bytes > self._limit:
+            self._answers.popitem(last=False)
+        return found
 
     def kernels_changed(self, applied: Applied) -> tuple[KernelChange, ...]:
         """Give no layer: what a program states is what runs."""
@@ -79,8 +92,13 @@ class ProgramEditedRunner:
         pairing = fitting_pairing(floats, self._base)
         return ProgramSqnr(self._base, floats, pairing, self.samples, batch=self._batch)
 
-    def _scores(self, program: ProgramRunnable, progress: Progress) -> Scores:
-        scores = classify(program, self.samples, batch=self._batch, progress=progress)
-        # The same array answers again when it is asked for again.
-        scores.flags.writeable = False
-        return scores
+    @property
+    def _answer_bytes(self) -> int:
+        return sum(v.nbytes for answer in self._answers.values() for v in answer.values())
+
+    def _outputs(self, program: ProgramRunnable, progress: Progress) -> Outputs:
+        answers = gather_outputs(program, self.samples, batch=self._batch, progress=progress)
+        for array in answers.outputs.values():
+            # The same array answers again when it is asked for again.
+            array.flags.writeable = False
+        return answers.outputs

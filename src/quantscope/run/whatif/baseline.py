@@ -1,7 +1,5 @@
 """The unedited and the float model, evaluated once on one set of samples for many edits."""
 
-from collections.abc import Mapping
-
 from quantscope.data import Samples
 from quantscope.edit import Applied, Editor
 from quantscope.model import Model
@@ -9,7 +7,7 @@ from quantscope.progress import Progress
 from quantscope.run.evaluate import evaluate_float, evaluate_outputs
 from quantscope.run.evaluation import Evaluation
 from quantscope.run.measure import Measure, Outputs, pick_measure
-from quantscope.run.runnable import Runnable, Scores
+from quantscope.run.runnable import Runnable
 from quantscope.run.whatif.runner import EditedRunner
 
 
@@ -43,7 +41,7 @@ class Baseline:
     def base(self, progress: Progress) -> Evaluation:
         """Evaluate the unedited model."""
         if self._base is None:
-            outputs = self._named(self.runner.base(_titled(progress, "the unedited model")))
+            outputs = self.runner.base(_titled(progress, "the unedited model"))
             if self._measure is None:
                 self._measure = pick_measure(
                     outputs, self.samples, probabilities=self._runnable.gives_probabilities
@@ -63,7 +61,7 @@ class Baseline:
     def edited(self, applied: Applied, progress: Progress) -> Evaluation:
         """Evaluate an edited model."""
         _ = self.base(progress)
-        outputs = self._named(self.runner.edited(applied, _titled(progress, "the edited model")))
+        outputs = self.runner.edited(applied, _titled(progress, "the edited model"))
         return self._judge(
             outputs, progress, name=f"{self._runnable.name}, edited", digest=applied.digest
         )
@@ -101,12 +99,6 @@ class Baseline:
         if self._measure is not None and self._measure.needs_floats:
             return self._editor.against[0]
         return self._editor.original
-
-    def _named(self, found: Outputs | Scores) -> Outputs:
-        """Give outputs by their names; what comes alone is the first one."""
-        if isinstance(found, Mapping):
-            return found
-        return {self._runnable.model.outputs[0].name: found}
 
 
 def _titled(progress: Progress, what: str) -> Progress:

@@ -6,7 +6,7 @@ from quantscope.data import Samples
 from quantscope.edit import Applied
 from quantscope.progress import Progress
 from quantscope.run.evaluate import Evaluation
-from quantscope.run.runnable import Scores
+from quantscope.run.outputs import Outputs
 from quantscope.run.whatif.downstream import DownstreamSqnr
 
 
@@ -28,11 +28,11 @@ class EditedRunner(Protocol):
     def kept_bytes(self) -> int:
         """The number of bytes of activations that are kept, to start from."""
 
-    def base(self, progress: Progress) -> Scores:
-        """Give the scores of the model as it was opened."""
+    def base(self, progress: Progress) -> Outputs:
+        """Give the outputs of the model as it was opened."""
 
-    def edited(self, applied: Applied, progress: Progress) -> Scores:
-        """Give the scores of an edited version, bit for bit those of a whole run."""
+    def edited(self, applied: Applied, progress: Progress) -> Outputs:
+        """Give the outputs of an edited version, bit for bit those of a whole run."""
 
     def kernels_changed(self, applied: Applied) -> tuple[KernelChange, ...]:
         """Name the layers that run otherwise than in the unedited model."""

@@ -213,7 +213,7 @@ def _heading(at: Situation) -> dict[str, Any]:
     if tensor is not None:
         params = tensor.params
         grain = "" if params.is_per_tensor else f" × {params.scale.size:,} channels"
-        facts.append(f"{tensor.role}, {params.dtype}{grain}")
+        facts.append(f"{tensor.role}, {params.type_text}{grain}")
         facts += ["does a ReLU's work"] if tensor.folded_relu else []
     others = parts_of(at.editor.network, layer) if layer else ()
     siblings = [

@@ -2,8 +2,8 @@
 
 `graph.py` says what an execution really runs and what each value is a function of, `runner.py`
 where an edited model can start from, `kept.py` keeps the activations to start from, `part.py` runs
-parts of graphs over all samples, `rows.py` puts their outputs together, and `pieces.py` says
-whether a batch may be run in pieces with the same bits.
+parts of graphs over all samples, and `pieces.py` says whether a batch may be run in pieces with the
+same bits.
 """
 
 from quantscope.run.onnx.suffix.graph import (

@@ -62,7 +62,10 @@ class Part:
 
 
 class PartRunner:
-    """Runs parts, keeps values. Graphs are run as they are, with optimizations off."""
+    """Runs parts, keeps values. Graphs are run as they are, with optimizations off.
+
+    `batch` is the size of whole batches.
+    """
 
     def __init__(
         self,
@@ -78,8 +81,8 @@ class PartRunner:
         intake.check_batch(batch)
         self.samples = samples
         self.kept = KeptValues(kept_bytes)
-        self._intake = intake
-        whole = intake.fixed_batch or batch or intake.default_batch()
+        self.intake = intake
+        self.batch = whole = intake.fixed_batch or batch or intake.default_batch()
         # A batch that the file fixes, or a person asked for, is kept to.
         in_pieces = (
             intake.fixed_batch is None
@@ -150,8 +153,8 @@ class PartRunner:
             self.kept.put(part.graph.digests[name], kept, spare=name in spare)
 
     def _feeds(self, part: Part) -> Iterator[tuple[dict[str, Array], int, int]]:
-        batches = self._intake.pieces(self.samples, self._pieces)
-        least = self._intake.fixed_batch or self._intake.least
+        batches = self.intake.pieces(self.samples, self._pieces)
+        least = self.intake.fixed_batch or self.intake.least
         for number, (start, end) in enumerate(self._pieces):
             feeds = {name: kept[number] for name, kept in part.kept.items()}
             if part.fed:
@@ -177,7 +180,7 @@ class PartRunner:
         asked = [name for name in names if types[name] in _NUMPY_TYPES]
 
         def probe(few: Samples) -> tuple[dict[str, Array], int]:
-            batch = next(self._intake.batches(few))
+            batch = next(self.intake.batches(few))
             given = dict(zip(graph.inputs, batch.feeds.values(), strict=True))
             return self._values(session, asked, {n: given[n] for n in fed}), batch.rows
 
@@ -186,7 +189,7 @@ class PartRunner:
     def _values(
         self, session: ort.InferenceSession, names: Sequence[str], feeds: Mapping[str, Array]
     ) -> dict[str, Array]:
-        found = run_session(session, names, feeds, self._intake.model)
+        found = run_session(session, names, feeds, self.intake.model)
         return dict(zip(names, found, strict=True))
 
 

@@ -10,13 +10,13 @@ is compared and cut: the kernels are those of the whole model because they are i
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import onnx
 
 from quantscope.data import Intake, Samples
 from quantscope.model import Execution
 from quantscope.progress import Progress, silent
-from quantscope.run.measure import Outputs
 from quantscope.run.onnx.suffix.graph import (
     Digest,
     ValueGraph,
@@ -28,7 +28,7 @@ from quantscope.run.onnx.suffix.graph import (
 )
 from quantscope.run.onnx.suffix.kept import Known, SizeLimits
 from quantscope.run.onnx.suffix.part import PartRunner
-from quantscope.run.onnx.suffix.rows import gather_rows
+from quantscope.run.outputs import Answers, Outputs, check_rows, join_batches, may_go_one_by_one
 
 _ANSWERS = 32
 _SIZES = 4096
@@ -76,14 +76,15 @@ class SuffixRunner:
         name: str = "the model",
     ) -> None:
         self.execution, self.int8_kernels, self.name = execution, int8_kernels, name
-        self.parts = PartRunner(
+        self._open_parts = partial(
+            PartRunner,
             intake or intake_of(base, name),
             value_graph(base),
             samples,
-            batch=batch,
             threads=threads,
             kept_bytes=kept_bytes,
         )
+        self.parts = self._open_parts(batch=batch)
         self.last_run: SuffixRun | None = None
         self._limits = SizeLimits.of(kept_bytes, len(samples))
         self._base = self._known(self.graph_of(base))
@@ -123,7 +124,11 @@ class SuffixRunner:
             graph = self._base.graph
             named = dict(zip(graph.outputs, graph.outputs, strict=True))
             keep = _as_fit(self._base.keepable, self.parts.kept.limit // len(self.samples))
-            self._base_outputs = self._run_from(graph.inputs, graph, named, keep, progress)
+            found = self._run_from(graph.inputs, graph, named, keep, progress)
+            if may_go_one_by_one(found, self.parts.intake, self.parts.batch):
+                self.parts = self._open_parts(batch=1)
+                found = self._run_from(graph.inputs, graph, named, keep, progress)
+            self._base_outputs = check_rows(found, self.name).outputs
         return self._base_outputs
 
     def outputs(self, edited: onnx.ModelProto, progress: Progress = silent) -> Outputs:
@@ -152,7 +157,7 @@ class SuffixRunner:
         cut = self._cut(graph, ends)
         keep = [name for name in cut if name not in stored and name not in graph.inputs]
         starts = frontier(graph, [*ends, *keep], stored) if keep else cut
-        found |= self._run_from(starts, graph, changed, keep, progress)
+        found |= self._run_from(starts, graph, changed, keep, progress).outputs
         self._recent = self._known(graph)
         self._answers[graph.output_digest] = found
         while len(self._answers) > _ANSWERS or self._answer_bytes > self.parts.kept.limit:
@@ -212,21 +217,22 @@ class SuffixRunner:
         ends: Mapping[str, str],
         keep: Collection[str],
         progress: Progress,
-    ) -> Outputs:
+    ) -> Answers:
         """Give outputs, `ends` by the base's name, from kept values or from the samples.
 
         The values `keep` are kept.
         """
         part = self.parts.part(graph, starts, [*ends.values(), *keep])
         spare = [name for name in keep if graph.digests[name] not in self._base.keepable_digests]
-        gathered = gather_rows(
+        answers = join_batches(
             (
                 ({own: values[name] for own, name in ends.items()}, rows, count)
                 for values, rows, count in self.parts.run(part, keep, spare=spare)
             ),
-            self.samples,
-            self.name,
-            progress,
+            len(self.samples),
+            size=self.parts.batch,
+            model=self.name,
+            progress=progress,
         )
         self.last_run = SuffixRun(
             tuple(part.kept),
@@ -235,10 +241,10 @@ class SuffixRunner:
             executed=part.executed,
             nodes=len(graph.proto.graph.node),
         )
-        for array in gathered.values():
+        for array in answers.outputs.values():
             # The same array answers again when it is asked for again.
             array.flags.writeable = False
-        return gathered
+        return answers
 
 
 def _as_fit(sizes: Mapping[str, int], most: int) -> list[str]:
