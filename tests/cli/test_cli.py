@@ -257,7 +257,7 @@ def test_ctrl_c_says_that_it_stopped(tmp_path: Path) -> None:
     # Loading the data waits, so that the signal finds the command at work.
     (tmp_path / "sitecustomize.py").write_text(
         "import quantscope.data as data, time\n"
-        "def load(name, first):\n    print('waiting', flush=True)\n    time.sleep(60)\n"
+        "def load(name, **rest):\n    print('waiting', flush=True)\n    time.sleep(60)\n"
         "data.load = load\n"
     )
     with subprocess.Popen(

@@ -1,21 +1,27 @@
 """Run `quantscope accumulators`: the bits that each layer's accumulator needs."""
 
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from quantscope.cli.console import emit_json, progress_bar, show, show_grid
-from quantscope.cli.options import Data, Int8Kernels, Json, QuantizedOnnx, load_images
+from quantscope.cli.options import Data, Int8Kernels, Json, QuantizedOnnx
 from quantscope.cli.outputs import careful
+from quantscope.cli.rows import load_samples, takes_rows
 
 _IMAGES = 100
 
+if TYPE_CHECKING:
+    from quantscope.data import RowWishes
+
 
 @careful
+@takes_rows
 def command(
     model: QuantizedOnnx,
-    data: Data = "sample",
+    data: Data = None,
+    rows: "RowWishes | None" = None,
     images: Annotated[
         int | None, typer.Option(help="How many images to measure over; 100 unless given.")
     ] = None,
@@ -33,16 +39,18 @@ def command(
 
     Example: quantscope accumulators resnet8-uint8 --images 100 --predict-saturation
     """
+    from quantscope.model import open_model
     from quantscope.report import accumulators_view, saturation_view
     from quantscope.run import accumulators, predict_saturation
 
-    chosen = load_images(data, images, unless_given=_IMAGES)
+    opened = open_model(model)
+    chosen = load_samples(opened, data, rows, images=images, unless_given=_IMAGES)
     with progress_bar() as progress:
-        found = accumulators(model, chosen, progress=progress)
+        found = accumulators(opened, chosen, progress=progress)
         prediction = None
         if predict:
             prediction = predict_saturation(
-                model, chosen, int8_kernels=int8_kernels, progress=progress
+                opened, chosen, int8_kernels=int8_kernels, progress=progress
             )
     if as_json:
         result: dict[str, Any] = found.to_dict()

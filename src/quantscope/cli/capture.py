@@ -2,20 +2,25 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from quantscope.cli.console import emit_json, progress_bar, show, terminal_width
 from quantscope.cli.options import Batch, Data, Int8Kernels, Json
 from quantscope.cli.outputs import Writes, careful
+from quantscope.cli.rows import load_samples, takes_rows
 from quantscope.errors import BadConfigError
 
 # A mistyped range would otherwise become a list of billions of rows.
 _MOST_IMAGES = 1_000_000
 
+if TYPE_CHECKING:
+    from quantscope.data import RowWishes
+
 
 @careful
+@takes_rows
 def command(
     model: Annotated[
         str, typer.Argument(help="An ONNX, .pt2, .pt or .safetensors file, or a bundled model.")
@@ -37,7 +42,8 @@ def command(
             "0 alone."
         ),
     ] = None,
-    data: Data = "sample",
+    data: Data = None,
+    rows: "RowWishes | None" = None,
     execution: Annotated[
         Literal["reference", "runtime"] | None,
         typer.Option(
@@ -53,16 +59,17 @@ def command(
 
     Example: quantscope capture resnet8-int8 --layer stack1.conv1 --image 0-9 -o conv1.npz
     """
-    from quantscope.data import load
+    from quantscope.model import open_model
     from quantscope.report import capture_lines
     from quantscope.run import capture
     from quantscope.run.capture import capture_to_dict, save_capture
 
-    rows = _rows(image or ["0"])
-    chosen = load(data, first=max(rows) + 1).select(rows)
+    wanted = _rows(image or ["0"])
+    opened = open_model(model)
+    chosen = load_samples(opened, data, rows, needed=max(wanted) + 1).select(wanted)
     with progress_bar() as progress:
         result = capture(
-            model,
+            opened,
             chosen,
             layer,
             execution=execution,
@@ -87,7 +94,7 @@ def command(
     if as_json:
         emit_json({"file": str(output), **capture_to_dict(result)})
         return
-    show(capture_lines(result, rows, output, terminal_width()))
+    show(capture_lines(result, wanted, output, terminal_width()))
 
 
 def _rows(texts: list[str]) -> list[int]:

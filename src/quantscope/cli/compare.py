@@ -16,21 +16,24 @@ from quantscope.cli.options import (
     Int8Kernels,
     Json,
     QuantizedModel,
-    load_images,
     stated_or_shipped,
 )
 from quantscope.cli.outputs import Writes, careful
+from quantscope.cli.rows import load_samples, takes_rows
 
 if TYPE_CHECKING:
+    from quantscope.data import RowWishes
     from quantscope.run.compare import Comparison, SideBySide
 
 
 @careful
+@takes_rows
 def command(
     model: QuantizedModel,
     float_model: FloatModelOrProgram = None,
     images: ImagesOfThousand = None,
-    data: DataOfThousand = "sample",
+    data: DataOfThousand = None,
+    rows: "RowWishes | None" = None,
     execution: Annotated[
         Literal["reference", "runtime"],
         stated_or_shipped(", as far as they can be looked into without changing them."),
@@ -72,9 +75,9 @@ def command(
     _check_together(
         other=other, other_float=other_float, tensor=tensor, needs_json=channels and not as_json
     )
-    chosen = load_images(data, images, unless_given=THOUSAND)
     # Opened here, because the comparison and the page of it both ask them.
     opened = open_model(model)
+    chosen = load_samples(opened, data, rows, images=images, unless_given=THOUSAND)
     if tensor is not None:
         opened.network.tensor(tensor)  # a name that is none is told before the work
     original, second, second_original = (

@@ -15,22 +15,25 @@ from quantscope.cli.options import (
     Json,
     LowerIsBetter,
     MeasureOption,
-    load_images,
     load_measure,
 )
 from quantscope.cli.outputs import careful
+from quantscope.cli.rows import load_samples, takes_rows
 
 if TYPE_CHECKING:
+    from quantscope.data import RowWishes
     from quantscope.model import Execution, Model
     from quantscope.run import Evaluation, KernelGap, PairedDelta
 
 
 @careful
+@takes_rows
 def command(
     model: Annotated[
         str, typer.Argument(help="A model file, or resnet8, resnet8-int8, -uint8, -torch.")
     ],
-    data: Data = "sample",
+    data: Data = None,
+    rows: "RowWishes | None" = None,
     images: Images = None,
     execution: Annotated[
         Literal["runtime", "reference", "both"] | None,
@@ -59,8 +62,8 @@ def command(
     from quantscope.run import evaluate, kernel_gap, paired
 
     counted = load_measure(measure, lower_is_better=lower_is_better)
-    chosen = load_images(data, images)
     opened, other = open_model(model), None if against is None else open_model(against)
+    chosen = load_samples(opened, data, rows, images=images)
     compares = counted.needs_floats if counted is not None else chosen.targets is None
     floats: Model | str | None = float_model
     if floats is None and compares and other is not None and other.is_float:

@@ -4,12 +4,11 @@ A default stands in the command's signature, as for any parameter. A command who
 something else has its own, beside its other options.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 if TYPE_CHECKING:
-    from quantscope.data import Samples
     from quantscope.run import Measure
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -45,26 +44,75 @@ LowerIsBetter = Annotated[
 ]
 Raw = Annotated[bool, typer.Option("--raw", help="Every node as the file has it (ONNX).")]
 
+_KINDS_OF_DATA = (
+    "FILE.npz (an array for each input by its name, labels or not), a folder of pictures (one "
+    "sub-folder a class, or flat), random or random:N. Left out: sample where it fits, else random."
+)
 Data = Annotated[
-    str, typer.Option(help="sample (1,000 bundled test images), full (10,000), or FILE.npz.")
+    str | None,
+    typer.Option(help=f"sample (1,000 bundled test images), full (10,000), {_KINDS_OF_DATA}"),
 ]
-Images = Annotated[int | None, typer.Option(help="Only the first N images.")]
+Images = Annotated[int | None, typer.Option(help="Only the first N rows.")]
 
-# What takes long for each image is done for a thousand unless more are asked for.
+# What takes long for each row is done for a thousand unless more are asked for.
 THOUSAND = 1000
 DataOfThousand = Annotated[
-    str,
+    str | None,
     typer.Option(
         help="sample (1,000 bundled test images), full (10,000, of which 1,000 are used unless "
-        "--images says more), or FILE.npz."
+        f"--images says more), {_KINDS_OF_DATA}"
     ),
 ]
 ImagesOfThousand = Annotated[
     int | None,
     typer.Option(
-        help="Only the first N images; not given, the first 1,000 or all if there are fewer."
+        help="Only the first N rows; not given, the first 1,000 or all if there are fewer."
     ),
 ]
+ShapeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape",
+        metavar="[NAME=]1x3x320x320",
+        help="An input's shape, where the model leaves it open, for random rows and pictures; may "
+        "be given again.",
+    ),
+]
+PictureSize = Annotated[
+    str | None,
+    typer.Option(
+        "--size",
+        metavar="HEIGHTxWIDTH",
+        help="Of pictures: they are resized to cover it, and its middle is cut out.",
+    ),
+]
+PictureMean = Annotated[
+    str | None,
+    typer.Option("--mean", metavar="R,G,B", help="Of pictures: taken away after --scale."),
+]
+PictureStd = Annotated[
+    str | None, typer.Option("--std", metavar="R,G,B", help="Of pictures: divided by at last.")
+]
+PictureScale = Annotated[
+    str | None,
+    typer.Option(
+        "--scale", metavar="NUMBER", help="Of pictures: pixels 0 to 255 times this, usually 1/255."
+    ),
+]
+PictureLayoutOption = Annotated[
+    Literal["nchw", "nhwc"] | None,
+    typer.Option("--layout", help="Of pictures; left out, what the input's shape says."),
+]
+_CHANNELS_HELP = "Of pictures; left out, rgb, or gray for one channel."
+PictureChannels = Annotated[
+    Literal["rgb", "bgr", "gray"] | None,
+    typer.Option("--channels", help=_CHANNELS_HELP),
+]
+# Where --channels are those of tensors.
+PictureChannelsBeside = Annotated[
+    Literal["rgb", "bgr", "gray"] | None, typer.Option("--picture-channels", help=_CHANNELS_HELP)
+]
+RandomSeed = Annotated[int, typer.Option("--seed", help="Of random rows.")]
 CalibrationData = Annotated[
     str | None,
     typer.Option(help="FILE.npz to calibrate with, instead of CIFAR-10's training images."),
@@ -98,18 +146,3 @@ def load_measure(spec: str | None, *, lower_is_better: bool = False) -> "Measure
             raise BadConfigError("--lower-is-better goes with --measure FILE.py:FUNCTION")
         return None
     return find_measure(spec, lower_is_better=lower_is_better)
-
-
-def load_images(data: str, images: int | None, *, unless_given: int | None = None) -> "Samples":
-    """Load what --data names and take its first --images.
-
-    Where they are not given, the first `unless_given` are taken or all if there are fewer; without
-    that, all.
-    """
-    from quantscope.data import load
-
-    wanted = unless_given if images is None else images
-    chosen = load(data, first=wanted)
-    if images is not None:
-        return chosen.take(images)
-    return chosen if unless_given is None else chosen.take(min(unless_given, len(chosen)))

@@ -15,16 +15,18 @@ from quantscope.cli.options import (
     Int8Kernels,
     Json,
     QuantizedOnnx,
-    load_images,
     stated_or_shipped,
 )
 from quantscope.cli.outputs import Writes, careful
+from quantscope.cli.rows import load_samples, takes_rows
 
 if TYPE_CHECKING:
+    from quantscope.data import RowWishes
     from quantscope.study.sensitivity import Sensitivity
 
 
 @careful
+@takes_rows
 def command(
     model: QuantizedOnnx,
     float_model: FloatModel = None,
@@ -36,7 +38,8 @@ def command(
         ),
     ] = "disable",
     images: ImagesOfThousand = None,
-    data: DataOfThousand = "sample",
+    data: DataOfThousand = None,
+    rows: "RowWishes | None" = None,
     execution: Annotated[
         Literal["reference", "runtime"], stated_or_shipped(" (with --mode disable).")
     ] = "reference",
@@ -55,13 +58,15 @@ def command(
 
     Example: quantscope sensitivity resnet8-int8 --images 200
     """
+    from quantscope.model import open_model
     from quantscope.report import sensitivity_lines
     from quantscope.study.sensitivity import sensitivity
 
-    chosen = load_images(data, images, unless_given=THOUSAND)
+    opened = open_model(model)
+    chosen = load_samples(opened, data, rows, images=images, unless_given=THOUSAND)
     with progress_bar() as progress:
         result = sensitivity(
-            model,
+            opened,
             chosen,
             float_model=float_model,
             mode=mode,

@@ -31,7 +31,7 @@ def command(
         str | None,
         typer.Option(help="The same weights as .safetensors, for configurations of torch."),
     ] = None,
-    data: Data = "sample",
+    data: Data = None,
     images: Images = None,
     calibration_data: CalibrationData = None,
     workers: Annotated[
@@ -78,7 +78,7 @@ def command(
                 out,
                 model=model,
                 torch_model=torch_model,
-                data=data,
+                data=data or "sample",
                 images=images,
                 calibration_data=calibration_data,
                 executor=executor,

@@ -16,18 +16,20 @@ from quantscope.cli.options import (
     LowerIsBetter,
     MeasureOption,
     QuantizedModel,
-    load_images,
     load_measure,
     stated_or_shipped,
 )
 from quantscope.cli.outputs import Writes, careful
+from quantscope.cli.rows import load_samples, takes_rows
 
 if TYPE_CHECKING:
+    from quantscope.data import RowWishes
     from quantscope.edit import Applied, Edit, Editor, Recipe
     from quantscope.report import Skipped
 
 
 @careful
+@takes_rows
 def command(
     model: QuantizedModel,
     float_model: FloatModelOrProgram = None,
@@ -64,7 +66,8 @@ def command(
         typer.Option("--other-model", help="Replay the recipe though it is for another model."),
     ] = False,
     images: Images = None,
-    data: Data = "sample",
+    data: Data = None,
+    rows: "RowWishes | None" = None,
     execution: Annotated[
         Literal["reference", "runtime"], stated_or_shipped(", of ONNX models.")
     ] = "reference",
@@ -101,18 +104,20 @@ def command(
     from quantscope.edit import Recipe, describe
     from quantscope.errors import BadConfigError
     from quantscope.files import check_outputs
+    from quantscope.model import open_model
     from quantscope.report import effect_lines
     from quantscope.run.whatif import WhatIf
 
-    opened = None if recipe is None else _recipe(recipe)
+    replayed = None if recipe is None else _recipe(recipe)
     edits = _edits(set_, range_, bits, off, on)
-    if opened is None and not edits:
+    if replayed is None and not edits:
         raise BadConfigError(
             "Nothing is to be changed; give --set, --range, --bits, --off or --recipe"
         )
-    chosen = load_images(data, images)
+    opened = open_model(model)
+    chosen = load_samples(opened, data, rows, images=images)
     what_if = WhatIf(
-        model,
+        opened,
         chosen,
         float_model=float_model,
         measure=load_measure(measure, lower_is_better=lower_is_better),
@@ -124,7 +129,7 @@ def command(
         batch=batch,
     )
     _check_kind(output, what_if.editor)
-    applied, skipped = _apply(opened, edits, what_if.editor, other_model=other_model)
+    applied, skipped = _apply(replayed, edits, what_if.editor, other_model=other_model)
     # Only now is it known which files the edits are made from.
     check_outputs(filter(None, [output, save_recipe]), reads=applied.sources)
     with progress_bar() as progress:

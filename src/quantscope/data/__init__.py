@@ -1,9 +1,13 @@
-"""Labelled images: CIFAR-10 (a bundled sample, the full set on demand) and any `.npz` file.
+"""Samples: what a model is fed, with labels or without, and how it is fed with them.
 
-Calibration sets come from training images only.
+- `samples.py` is the noun; `loading.py` makes it of what a person gave, or did not give.
+- `cifar10/` comes with quantscope, `npz.py` reads arrays by the inputs' names, `pictures/` decodes
+  folders of pictures, `random_rows/` makes rows where nobody has any.
+- `intake.py` turns rows into the arrays that a model's inputs take.
+- `calibration.py` chooses calibration sets, from training images only.
+
+A new kind of data is a function that gives `Samples`, and a line in `load`.
 """
-
-from pathlib import Path
 
 from quantscope.data.calibration import balanced_order, calibration_set
 from quantscope.data.cifar10 import (
@@ -28,10 +32,18 @@ from quantscope.data.intake import (
     rows_of,
     take_rows,
 )
+from quantscope.data.loading import SamplesSource, load, samples_for, takes_cifar10, usual_data
 from quantscope.data.npz import load_npz
-from quantscope.data.samples import Samples, digest_of, stratified
-from quantscope.errors import BadDataError
-from quantscope.files import is_there
+from quantscope.data.pictures import load_pictures
+from quantscope.data.random_rows import random_samples
+from quantscope.data.samples import LazyRows, Samples, digest_of, stratified
+from quantscope.data.wishes import (
+    PictureWishes,
+    RowWishes,
+    parse_numbers,
+    parse_shape,
+    parse_size,
+)
 
 __all__ = [
     "LOCK",
@@ -40,7 +52,11 @@ __all__ = [
     "Feeds",
     "ImageSet",
     "Intake",
+    "LazyRows",
+    "PictureWishes",
+    "RowWishes",
     "Samples",
+    "SamplesSource",
     "SetInfo",
     "balanced_order",
     "cache_folder",
@@ -55,28 +71,20 @@ __all__ = [
     "load_calibration_pool",
     "load_full",
     "load_npz",
+    "load_pictures",
     "load_sample",
     "locked",
+    "parse_numbers",
+    "parse_shape",
+    "parse_size",
+    "random_samples",
     "rows_of",
+    "samples_for",
     "stratified",
     "take_rows",
+    "takes_cifar10",
+    "usual_data",
 ]
 
 ImageSet = Samples
 """The name of `Samples` while they were labelled images and nothing else."""
-
-
-def load(spec: str, *, first: int | None = None) -> Samples:
-    """Load what every command's --data names: "sample", "full" (the test images), or a .npz file.
-
-    Of a file, no more than the `first` images are read.
-    """
-    if spec == "sample":
-        return load_sample()
-    if spec == "full":
-        return load_full("test")
-    if not spec.endswith(".npz") and not is_there(Path(spec)):
-        raise BadDataError(
-            f"There is no data '{spec}'; give sample, full or the path of a .npz file"
-        )
-    return load_npz(spec, first=first)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from numpy.lib import format as npy
 
 from quantscope.errors import BadDataError
-from quantscope.files import check_file, free_memory
+from quantscope.files import check_file, check_memory
 
 _LARGE = 256 * 2**20
 _MAPPED = 64 * 2**20
@@ -70,13 +70,11 @@ class NpyMember:
                 f"{wanted:,}, which may be a bomb; if it is not, save it with np.savez, which does "
                 "not pack"
             )
-        left = free_memory()
-        if left is not None and wanted > left:
-            raise BadDataError(
-                f"'{self.name}' in {self._archive.filename} takes {wanted / 1e9:,.1f} GB, and "
-                f"{left / 1e9:,.1f} GB of memory are left; take fewer rows, or save it with "
-                "np.savez, which does not pack"
-            )
+        check_memory(
+            wanted,
+            f"'{self.name}' in {self._archive.filename}",
+            "take fewer rows, or save it with np.savez, which does not pack",
+        )
         with self._archive.open(self._info) as stream:
             stream.seek(self._start)
             content = stream.read(wanted)

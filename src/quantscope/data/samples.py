@@ -81,6 +81,8 @@ class Samples:
 
     `origin` says where the rows came from, in words that stand with every result; empty where the
     name says it. `is_random` rows were made, not found: no accuracy may be claimed from them.
+    `row_names` are what the rows are called, such as pictures by their files; empty where they have
+    numbers only.
     """
 
     name: str
@@ -91,6 +93,7 @@ class Samples:
     layout: Layout
     origin: str = ""
     is_random: bool = False
+    row_names: tuple[str, ...] = ()
 
     @classmethod
     def from_arrays(
@@ -220,7 +223,12 @@ class Samples:
             arrays={name: array[chosen] for name, array in self.arrays.items()},
             targets=None if self.targets is None else self.targets[chosen],
             indices=self.indices[chosen],
+            row_names=_chosen(self.row_names, chosen),
         )
+
+    def name_of(self, row: int) -> str:
+        """Say which row it is: its name, or its number in the full set."""
+        return self.row_names[row] if self.row_names else str(self.indices[row])
 
     def shown_as(self, name: str | None = None) -> Shown:
         """Say how a row of an array is shown: the named one, or the first that is a picture."""
@@ -289,6 +297,14 @@ def name_classes(name: str, labels: Labels | None, given: Sequence[str]) -> tupl
             f"names (0 to {len(given) - 1})"
         )
     return tuple(given)
+
+
+def _chosen(names: tuple[str, ...], chosen: "slice | Labels") -> tuple[str, ...]:
+    if not names:
+        return ()
+    if isinstance(chosen, slice):
+        return names[chosen]
+    return tuple(names[row] for row in chosen)
 
 
 def _numbers(name: str, key: str, array: npt.ArrayLike) -> npt.NDArray[Any]:

@@ -17,7 +17,7 @@ from quantscope.files.command import (
     refuse_source,
     refuse_to_remove,
 )
-from quantscope.files.memory import free_memory
+from quantscope.files.memory import check_memory, free_memory
 from quantscope.files.names import BUNDLED, as_argument
 from quantscope.files.reading import (
     check_file,
@@ -42,6 +42,7 @@ __all__ = [
     "Command",
     "as_argument",
     "check_file",
+    "check_memory",
     "check_output",
     "check_outputs",
     "free_memory",

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from quantscope.errors import BadDataError
+
 _MEMINFO = Path("/proc/meminfo")
 _LIMIT = Path("/sys/fs/cgroup/memory.max")
 _USED = Path("/sys/fs/cgroup/memory.current")
@@ -14,6 +16,16 @@ def free_memory() -> int | None:
     """
     found = [left for left in (_of_machine(), _of_container()) if left is not None]
     return min(found, default=None)
+
+
+def check_memory(needed: int, what: str, todo: str = "take fewer rows") -> None:
+    """Refuse what needs more bytes than are left, before they are asked for."""
+    left = free_memory()
+    if left is not None and needed > left:
+        raise BadDataError(
+            f"{what} would take {needed / 1e9:,.1f} GB, and {left / 1e9:,.1f} GB of memory are "
+            f"left; {todo}"
+        )
 
 
 def _of_machine() -> int | None:

@@ -39,14 +39,23 @@ def find_batching(inputs: Sequence[Port], outputs: Sequence[Port]) -> Batching:
     if names:
         return _of_name(shapes, names.most_common(1)[0][0], outputs)
     if None in firsts or (shapes and not firsts):
-        return _joined([_place(shape, None) for shape in shapes], None)
+        return _one_by_one_if_fixed(shapes, [_place(shape, None) for shape in shapes])
     return _of_number(shapes, firsts, outputs)
 
 
 def _of_name(shapes: Sequence[Shape | None], name: str, outputs: Sequence[Port]) -> Batching:
     if not _is_batch(shapes, name, outputs):
         return Batching((None,) * len(shapes), 1)
-    return _joined([_place(shape, name) for shape in shapes], None)
+    return _one_by_one_if_fixed(shapes, [_place(shape, name) for shape in shapes])
+
+
+def _one_by_one_if_fixed(shapes: Sequence[Shape | None], axes: Sequence[int | None]) -> Batching:
+    """Take rows one by one where the batch of any input is fixed at 1, though others are open."""
+    is_fixed = any(
+        shape is not None and axis is not None and shape[axis] == 1
+        for shape, axis in zip(shapes, axes, strict=True)
+    )
+    return _joined(axes, 1 if is_fixed else None)
 
 
 def _place(shape: Shape | None, name: str | None) -> int | None:
@@ -55,7 +64,11 @@ def _place(shape: Shape | None, name: str | None) -> int | None:
         return 0
     if name in shape and name is not None:
         return shape.index(name)
-    return 0 if shape and (not isinstance(shape[0], int) or shape[0] == 1) else None
+    if shape and (not isinstance(shape[0], int) or shape[0] == 1):
+        return 0
+    # Where no batch has a name, the only open dimension of a state is its batch.
+    is_open = [at for at, dim in enumerate(shape) if dim is None]
+    return is_open[0] if name is None and len(is_open) == 1 else None
 
 
 def _of_number(

@@ -123,9 +123,9 @@ def test_load_knows_the_sample_and_says_how_to_get_the_full_set(empty_cache):
 def test_load_says_what_it_knows():
     with pytest.raises(BadDataError) as caught:
         load("simple")
-    assert (
-        str(caught.value)
-        == "There is no data 'simple'; give sample, full or the path of a .npz file"
+    assert str(caught.value) == (
+        "There is no data 'simple'; give sample, full, random, random:N, or the path of a .npz "
+        "file or of a folder of pictures"
     )
 
 
