@@ -1,12 +1,11 @@
 """Try settings on any float network with the samples at hand. No marimo here."""
 
 import re
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from quantscope.data import Samples, stratified
+from quantscope.data import Samples
 from quantscope.errors import BadConfigError
 from quantscope.model import Execution, Model
 from quantscope.progress import Progress
@@ -33,10 +32,13 @@ class OwnTrial:
 class OwnTrials:
     """The trials of one float network. Its samples calibrate, and then measure what came of it."""
 
-    def __init__(self, model: Model, samples: Samples, measure: Measure | None) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="quantscope-lab-")
+    def __init__(
+        self, model: Model, samples: Samples, measure: Measure | None, folder: Path
+    ) -> None:
+        self._folder = folder
         self._model, self._measure = model, measure
         self.samples = samples
+        self.no_torch = ""
         self._floats: Evaluation | None = None
         self._tried: dict[str, OwnTrial] = {}
 
@@ -88,7 +90,7 @@ class OwnTrials:
             kind = "an ONNX file" if wanted == "onnxruntime" else "a PyTorch program"
             raise BadConfigError(f"{self._model.name} is {kind}; choose {wanted} as the framework")
         name = re.sub(r"[^a-z0-9]+", "-", config.label().lower()).strip("-")
-        folder = Path(self._folder.name) / key
+        folder = self._folder / key
         folder.mkdir(parents=True, exist_ok=True)
         if wanted == "torch":
             return quantize_torch(
@@ -120,8 +122,3 @@ class OwnTrials:
                 progress=progress,
             )
         return self._floats
-
-
-def calibration_rows(samples: Samples, most: int) -> Samples:
-    """Give no more rows than a trial shall take, in the classes' proportions."""
-    return stratified(samples, most)

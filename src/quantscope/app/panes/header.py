@@ -59,13 +59,13 @@ def _missing(session: Session, error: str) -> Iterator[tuple[str, ...]]:
         yield opened.no_float, OPEN_FLOAT
     elif opened.is_stand_in:
         yield (
-            f"No float original is known: {opened.name} with its quantizers switched off stands in "
-            f"for it, so what its weights lost when they were rounded cannot be seen.",
+            "No float original is known: the model with its quantizers off stands in for it, so "
+            "what rounding its weights cost is not seen.",
             OPEN_FLOAT,
         )
     if session.sample.is_random:
-        rows = f"{len(session.sample):,} {session.sample.describe_origin()}"
-        yield f"No data of yours: {rows}. Nothing is said of its accuracy.", OPEN_DATA
+        rows = session.sample.describe_origin()
+        yield f"Without data of yours: {rows}. Nothing is said of accuracy.", OPEN_DATA
 
 
 def numbers(session: Session) -> mo.Html:
@@ -156,6 +156,8 @@ def _unscored(session: Session, found: Accuracies | None) -> str:
     shown = found.shown if found else None
     if shown is None or shown.scored is not None:
         return ""
+    if session.opened.is_float and session.sample.is_random:
+        return ""  # it is said above
     if session.opened.is_float:
         return missing("Without labels, nothing says how good a float model is.", OPEN_DATA)
     return missing(shown.no_score, OPEN_FLOAT)

@@ -71,7 +71,7 @@ def item_of(found: Accuracies, row: int) -> dict[str, Any]:
     if classes is None:
         score = _score(found)
         said = "" if score is None else _number_of(score, row)
-        none = {"label": "", "float": "", "wrong": False}
+        none = {"label": "", "float": said, "wrong": False}
         return {**item, **none, "quantized": said, "title": f"Sample {index}: {said}"}
     names = [*classes.names, "NaN"]  # the prediction is -1 where a score is NaN
     floats = found.float_.classes if found.float_ and found.float_.classes else classes

@@ -269,7 +269,7 @@ def flip_groups(delta: PairedDelta, images: Samples) -> list[dict[str, Any]]:
             "images": [_image(delta, images, int(row)) for row in rows[:_SHOWN]],
         }
         for key, rows in _rows_that_moved(delta).items()
-        if key not in ("other", "moved") or len(rows)
+        if key in ("lost", "gained") or len(rows)
     ]
 
 
