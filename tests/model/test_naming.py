@@ -29,7 +29,14 @@ def title(name: str, op: str = "Conv", format_: Format = "float", **more: str) -
         (title("/stack1/conv1/Conv_quant", format_="qoperator"), "stack1.conv1"),
         (title("/stack1/Add_1", "Add"), "stack1"),
         (title("/Relu", "Relu"), "Relu"),
-        (title("model/conv2d/BiasAdd"), "model/conv2d/BiasAdd"),
+        (title("model/conv2d/BiasAdd"), "conv2d"),
+        (title("StatefulPartitionedCall/model_1/block_3/dense/MatMul", "MatMul"), "block_3.dense"),
+        (title("model/block/add/add", "Add"), "block.add.add"),
+        (title("/layer1/layer1.0/conv1/Conv"), "layer1.0.conv1"),
+        (title("/layer2/layer2.0/downsample/downsample.0/Conv"), "layer2.0.downsample.0"),
+        (title("/model.0/model.0.2/HardSwish", "Mul"), "model.0.2.HardSwish"),
+        (title("/fc/MatMul/MatMulAddFusion", "Gemm", "qdq"), "fc"),
+        (title("/fc/Gemm_MatMul_quant", "MatMul", "dynamic"), "fc"),
     ],
 )
 def test_what_exporters_and_quantizers_add_is_taken_off(node: NodeTitle, expected: str) -> None:
@@ -58,6 +65,37 @@ def test_what_exporters_and_quantizers_add_is_taken_off(node: NodeTitle, expecte
 )
 def test_the_module_path_of_pytorch_is_the_name(scopes: str, classes: str, expected: str) -> None:
     assert layer_names([title("node", name_scopes=scopes, class_hierarchy=classes)]) == [expected]
+
+
+def test_the_layer_with_the_weights_has_its_modules_name() -> None:
+    nodes = [
+        title("/self/query/MatMul", "MatMul", has_weight=True),
+        title("/self/query/Add", "Add"),
+        title("/self/MatMul", "MatMul"),
+        title("/self/MatMul_1", "MatMul"),
+        title("/act/Sigmoid", "Sigmoid"),
+        title("/act/Mul", "Mul"),
+        title("/relu/Relu", "Relu"),
+    ]
+    assert layer_names(nodes) == [
+        *("self.query", "self.query.Add", "self.MatMul", "self.MatMul_1"),
+        *("act.Sigmoid", "act.Mul", "relu"),
+    ]
+
+
+def test_the_owner_of_the_weights_goes_before_the_folded_norm() -> None:
+    scopes = "['', 'bn1', 'batch_norm']"
+    classes = "['m.Net', 'torch.nn.modules.batchnorm.BatchNorm2d', 'aten.batch_norm']"
+    node = title("node_Conv_1", name_scopes=scopes, class_hierarchy=classes, owner="conv1")
+    assert layer_names([node]) == ["conv1"]
+
+
+def test_a_bias_names_a_product_whose_node_and_weight_lost_theirs() -> None:
+    nodes = [
+        title("node_MatMul_9", "MatMul", bias_owner="query", has_weight=True),
+        title("node_linear", "Add", bias_owner="query"),
+    ]
+    assert layer_names(nodes) == ["query", "query.Add"]
 
 
 def test_unnamed_layers_count_their_own_kind() -> None:

@@ -1,5 +1,6 @@
 """This module describes a node as a layer: its kind, name, attributes, and what it reads."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
@@ -12,6 +13,7 @@ from quantscope.model.network import AttributeValue, Shape
 from quantscope.model.onnx.file import OnnxFile
 from quantscope.model.onnx.graph import MICROSOFT, OnnxGraph, input_names, output_names
 from quantscope.model.onnx.operators import FLOAT_OPERATORS, INTEGER_PRODUCTS
+from quantscope.model.onnx.owners import Owner
 from quantscope.model.onnx.qoperator import layout_of
 from quantscope.model.onnx.quant_params import QuantizedValues
 
@@ -28,6 +30,7 @@ _WEIGHT_THEN_BIAS = frozenset(
 _NUMBERS_ARE_SETTINGS = frozenset(
     {"Clip", "Dropout", "OneHot", "Pad", "QuantizeLinear", "Resize", "Slice", "Upsample"}
 )
+_OUTPUT = re.compile(r"(?P<name>/.+)_output_0")
 _SETTING_TYPES = frozenset({"int64", "bool", "string", "unknown"})
 
 
@@ -39,14 +42,23 @@ def float_op_type(node: ir.Node) -> str:
     return FLOAT_OPERATORS.get(node.op_type, node.op_type)
 
 
-def node_title(file: OnnxFile, node: ir.Node) -> NodeTitle:
+def node_title(file: OnnxFile, node: ir.Node, owner: Owner) -> NodeTitle:
     return NodeTitle(
-        name=node.name or "",
+        name=node.name or _name_in_output(node),
         op_type=float_op_type(node),
         format=file.format,
         name_scopes=node.metadata_props.get(NAME_SCOPES, ""),
         class_hierarchy=node.metadata_props.get(CLASS_HIERARCHY, ""),
+        owner=owner.of_weight,
+        bias_owner=owner.of_bias,
+        has_weight=owner.has_weight,
     )
+
+
+def _name_in_output(node: ir.Node) -> str:
+    """Find the name of an unnamed node in that of its result: `/act/Mul` of `/act/Mul_output_0`."""
+    found = _OUTPUT.fullmatch(next(iter(output_names(node)), ""))
+    return found["name"] if found else ""
 
 
 def readings(graph: OnnxGraph, values: QuantizedValues, node: ir.Node) -> tuple[Reading, ...]:

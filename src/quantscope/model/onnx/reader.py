@@ -19,6 +19,7 @@ from quantscope.model.onnx.layer_parts import (
     subgraph_names,
     written_names,
 )
+from quantscope.model.onnx.owners import Owners
 from quantscope.model.onnx.qdq import find_quantized_values
 from quantscope.model.onnx.quant_params import QuantizedValues
 from quantscope.model.onnx.signs import relu_drafts
@@ -69,7 +70,8 @@ def _steps(graph: OnnxGraph, values: QuantizedValues) -> Iterator[Step]:
     """Make a step of every node but quantizers and what computes from constants alone."""
     parts = values.absorbed | values.merged
     nodes = [node for node in graph.nodes if node not in parts and not _is_constant(graph, node)]
-    names = layer_names([node_title(graph.file, node) for node in nodes])
+    owners = Owners(graph)
+    names = layer_names([node_title(graph.file, node, owners.of(node)) for node in nodes])
     for node, name in zip(nodes, names, strict=True):
         yield Step(
             name=name,
