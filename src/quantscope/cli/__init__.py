@@ -21,6 +21,7 @@ import typer
 
 from quantscope.cli import (
     accumulators,
+    bits,
     capture,
     compare,
     data,
@@ -52,6 +53,7 @@ app.command("graph")(graph.command)
 app.command("compare")(compare.command)
 app.command("capture")(capture.command)
 app.command("sensitivity")(sensitivity.command)
+app.command("bits")(bits.command)
 app.command("whatif")(whatif.command)
 app.command("trace")(trace.command)
 app.command("accumulators")(accumulators.command)

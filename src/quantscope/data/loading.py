@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy.typing as npt
 
 from quantscope.data.cifar10 import load_full, load_sample
+from quantscope.data.intake import check_samples
 from quantscope.data.npz import load_npz
 from quantscope.data.pictures import load_pictures
 from quantscope.data.random_rows import random_samples
@@ -84,6 +85,7 @@ def samples_for(
     if given is None:
         given = usual_data(model, wishes)
     if isinstance(given, Samples):
+        check_samples(given)
         return given
     if isinstance(given, str | Path):
         return load(given, model=model, first=first, wishes=wishes)

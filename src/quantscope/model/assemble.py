@@ -99,6 +99,7 @@ class Step:
     attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
     subgraphs: tuple[str, ...] = ()
     keeps_params: bool = False
+    default_attributes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -192,6 +193,7 @@ def assemble(parts: Parts) -> Assembled:
                 [_kept_bytes(r.dtype, r.sized) for r in step.reads if r.role in ("weight", "bias")]
             ),
             live_bytes=live[index],
+            default_attributes=step.default_attributes,
         )
 
     return Assembled(

@@ -140,7 +140,8 @@ class Layer:
     other kind, None where they cannot be counted. `weight_bytes` are the constants it reads, in
     their quantized type, without scales. `live_bytes` is the memory of all activations that exist
     while the layer runs: those that it reads and writes, and those that wait for a later layer,
-    each in its quantized type, none sharing memory with another.
+    each in its quantized type, none sharing memory with another. `default_attributes` names those
+    of its attributes that say nothing: their value is the operator's default.
     """
 
     name: str
@@ -155,6 +156,12 @@ class Layer:
     macs: int | None
     weight_bytes: int | None
     live_bytes: int | None
+    default_attributes: frozenset[str] = frozenset()
+
+    @property
+    def telling_attributes(self) -> Mapping[str, AttributeValue]:
+        """The attributes whose values are not the operator's defaults."""
+        return {k: v for k, v in self.attributes.items() if k not in self.default_attributes}
 
     @property
     def weight(self) -> QuantTensor | None:

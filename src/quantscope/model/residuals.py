@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
 
-from quantscope.model.network import Layer, Network, QuantTensor
+from quantscope.model.network import Layer, Network, Operand, QuantTensor
 
 _JOINS = frozenset({"Add", "Sub", "Concat"})
 _KEEPS_SCALE = frozenset({"Relu", "Clip", "LeakyRelu", "PRelu"})
@@ -74,25 +74,55 @@ def residuals(network: Network) -> tuple[Residual, ...]:
 def joins_past_weights(layers: Sequence[Layer], places: Mapping[str, int], layer: Layer) -> bool:
     """Tell whether a layer with weights lies between the layer's inputs and where they part.
 
-    `places` has the place of each layer by its name; layers come in an order in which they run.
+    Branches that come from different inputs of the model part nowhere. `places` has the place of
+    each layer by its name; layers come in an order in which they run.
     """
-    # The walk goes back from the latest layer on; where a single one is left, all ways have met.
-    ahead = {places.get(operand.source or "", -1) for operand in layer.activations}
-    waiting = [-place for place in ahead]
+    if layer.op_type != "Concat" and not _are_of_one_shape(layer.activations):
+        return False  # a mask that is added to scores
+    given: dict[str, int] = {}
+
+    def place_of(operand: Operand) -> int:
+        # Inputs of the model come before all layers, each in a place of its own.
+        found = places.get(operand.source or "")
+        name = operand.quant.name if operand.quant else operand.name
+        return given.setdefault(name, -1 - len(given)) if found is None else found
+
+    # The walk goes back from the latest layer on; where two branches come to one place, they part.
+    branches: dict[int, set[int]] = {}
+    for branch, operand in enumerate(layer.activations):
+        branches.setdefault(place_of(operand), set()).add(branch)
+    waiting = [-place for place in branches]
     heapq.heapify(waiting)
-    while len(waiting) > 1:
+    same = list(range(len(layer.activations)))  # branches that have met count as the first of them
+    with_weights: set[int] = set()
+    while waiting:
         place = -heapq.heappop(waiting)
-        if place < 0:  # inputs of the model, the first of all
-            return False
-        passed = layers[place]
-        if _has_weights(passed):
-            return True
-        for operand in passed.activations:
-            before = places.get(operand.source or "", -1)
-            if before not in ahead:
-                ahead.add(before)
+        here = {same[branch] for branch in branches.pop(place)}
+        if len(here) > 1:
+            if not here.isdisjoint(with_weights):
+                return True
+            same = [min(here) if branch in here else branch for branch in same]
+            here = {min(here)}
+        if place < 0 or len(set(same)) == 1:
+            continue
+        if _has_weights(layers[place]):
+            with_weights |= here
+        for operand in layers[place].activations:
+            before = place_of(operand)
+            if before not in branches:
+                branches[before] = set()
                 heapq.heappush(waiting, -before)
+            branches[before] |= here
     return False
+
+
+def _are_of_one_shape(operands: Sequence[Operand]) -> bool:
+    """Tell whether nothing that is known of the shapes differs."""
+    shapes = [operand.shape for operand in operands if operand.shape is not None]
+    if len({len(shape) for shape in shapes}) > 1:
+        return False
+    dims = ({dim for dim in each if isinstance(dim, int)} for each in zip(*shapes, strict=True))
+    return all(len(sizes) <= 1 for sizes in dims)
 
 
 def _has_weights(layer: Layer) -> bool:

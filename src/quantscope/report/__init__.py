@@ -25,6 +25,7 @@ How the text of a result is added
 """
 
 from quantscope.report.accumulators_text import accumulators_view, saturation_view
+from quantscope.report.bits_text import bits_view, curves_view
 from quantscope.report.capture_text import capture_lines
 from quantscope.report.data_text import calibration_lines, data_table
 from quantscope.report.evaluate_text import evaluation_view
@@ -80,11 +81,13 @@ __all__ = [
     "amount",
     "attributes_text",
     "batch_of",
+    "bits_view",
     "calibration_lines",
     "capture_lines",
     "channel_table",
     "computation",
     "constant_table",
+    "curves_view",
     "data_table",
     "draw_network",
     "draw_nodes",

@@ -126,7 +126,7 @@ def _facts(network: Network, layer: Layer) -> Iterator[Fact]:
         yield Fact("reads", _operand_text(network, operand))
     for operand in layer.outputs:
         yield Fact("writes", _operand_text(network, operand))
-    for name, value in layer.attributes.items():
+    for name, value in layer.telling_attributes.items():
         yield Fact(printable(name), attribute_text(value))
     for name in layer.subgraphs:
         yield Fact("subgraph", f"{printable(name)}, not entered")

@@ -102,7 +102,7 @@ def layer_table(network: Network) -> Table:
                 printable(layer.name),
                 type_text(layer, in_quantized=network.is_quantized),
                 flow_text(layer, batch),
-                elided(attributes_text(layer.attributes), _MOST_ATTRIBUTES),
+                elided(attributes_text(layer.telling_attributes), _MOST_ATTRIBUTES),
                 _or_dash(layer.macs, amount(layer.macs)),
                 _or_dash(layer.weight_bytes, count(layer.weight_bytes)),
                 count(layer.live_bytes),

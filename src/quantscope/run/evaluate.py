@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from quantscope.data import Samples
+from quantscope.data import Samples, SamplesSource, samples_for
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import Execution, Model, ModelSource, need_original, open_model
 from quantscope.plain_text import many
@@ -19,7 +19,7 @@ from quantscope.run.measure import (
     pick_measure,
     score,
 )
-from quantscope.run.outputs import Answers, gather_outputs
+from quantscope.run.outputs import Answers, gather_outputs, sample_word
 from quantscope.run.paired import PairedDelta, paired
 from quantscope.run.runnable import Runnable, Scores, open_runnable
 
@@ -43,7 +43,7 @@ MeasureSource = Measure | str
 
 def evaluate(
     model: ModelSource | Runnable,
-    data: Samples,
+    data: SamplesSource,
     *,
     measure: MeasureSource | None = None,
     float_model: ModelSource | None = None,
@@ -70,6 +70,7 @@ def evaluate(
         if isinstance(model, Runnable)
         else open_runnable(model, execution=execution, int8_kernels=int8_kernels, threads=threads)
     )
+    data = samples_for(runnable.model, data)
     wanted = find_measure(measure) if isinstance(measure, str) else measure
     answers = gather_outputs(runnable, data, batch=batch, progress=progress)
     chosen = wanted or _pick(answers, data, runnable)
@@ -183,7 +184,7 @@ def evaluate_outputs(
         else _against(answers.outputs, theirs, floats, data, probabilities=probabilities),
         is_stand_in=runnable.model.is_stand_in,
         is_random=data.is_random,
-        sample_word="image" if data.shown_as() == "picture" else "sample",
+        sample_word=sample_word(data),
     )
 
 

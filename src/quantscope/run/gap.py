@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from quantscope.data import Samples
+from quantscope.data import SamplesSource, samples_for
 from quantscope.errors import BadConfigError
 from quantscope.model import Model, ModelSource, open_model
 from quantscope.progress import Progress, silent
@@ -89,7 +89,7 @@ class KernelGap:
 
 def kernel_gap(
     model: ModelSource,
-    data: Samples,
+    data: SamplesSource,
     *,
     measure: MeasureSource | None = None,
     float_model: ModelSource | None = None,
@@ -110,6 +110,7 @@ def kernel_gap(
             f"{opened.name} is a float model: it has no integer kernels, so no kernel gap; "
             f"use --execution runtime"
         )
+    data = samples_for(opened, data)
     by = {
         execution: evaluate(
             opened,

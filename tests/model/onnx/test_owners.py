@@ -13,6 +13,7 @@ from tiny_onnx import constant, model, saved, value, weights
 from torch import nn
 
 from quantscope.model import Network, read_onnx
+from small_networks import FORMS, NAMES, float_path, quantized
 
 node = helper.make_node
 
@@ -146,3 +147,14 @@ def test_quantizers_between_a_weight_and_its_layer_are_looked_through(tmp_path: 
     network = read_onnx(saved(model(nodes, stored, inputs=[value("x", [1, 3, 4, 4])]), tmp_path))
     assert [layer.name for layer in network.layers] == ["conv1"]
     assert [tensor.name for tensor in network.tensors] == ["conv1.weight"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_layers_have_the_same_names_however_they_are_quantized(name: str, tmp_path: Path) -> None:
+    floats = weighted(read_onnx(float_path(name, tmp_path)))
+    for form in FORMS:
+        network = read_onnx(quantized(name, form, tmp_path))
+        assert sorted(weighted(network)) == sorted(floats), form
+        names = [layer.name for layer in network.layers]
+        assert len(set(names)) == len(names)
+        assert not any("Fusion" in each or "_quant" in each for each in names)

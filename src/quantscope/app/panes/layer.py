@@ -113,7 +113,7 @@ def _heading(session: Session, layer: Layer | None, selection: Selection) -> str
     else:
         name = layer.name
         kind = type_text(layer, in_quantized=network.is_quantized)
-        facts = [f"{kind} {attributes_text(layer.attributes)}".strip()]
+        facts = [f"{kind} {attributes_text(layer.telling_attributes)}".strip()]
         facts.append(flow_text(layer, batch_of(network)))
         if layer.macs:
             facts.append(f"{amount(layer.macs)} MACs")

@@ -15,6 +15,7 @@ from quantscope.model.onnx.operators import DEFAULT_DOMAINS, QDQ_OPS
 _QUANTIZERS_ADD = re.compile(
     r"(_quantized|_transposed|_bias_reshape_output|_DequantizeLinear_Output|_Q[248]|_merged_\d+)+$"
 )
+_FUSIONS_ADD = re.compile(r"^(Conv(Bn|Mul|Add)Fusion_(BN_B|Add_B|Mul_B|Add|Mul|W|B)_)+")
 _WEIGHT = re.compile(
     r"(?P<owner>.+?)(\.weight(_[ih]h\w*)?|\.w_0|/kernel|/depthwise_kernel|/gamma|\.gamma)"
 )
@@ -83,7 +84,8 @@ class Owners:
 
     def _named(self, roots: list[str], form: re.Pattern[str]) -> str:
         for name in roots:
-            found = form.fullmatch(_QUANTIZERS_ADD.sub("", name))
+            plain = _FUSIONS_ADD.sub("", _QUANTIZERS_ADD.sub("", name))
+            found = form.fullmatch(plain)
             if found is not None and len(self._uses[name]) == 1:
                 return found["owner"].removeprefix("module.").replace("/", ".")
         return ""

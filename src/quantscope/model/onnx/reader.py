@@ -8,6 +8,7 @@ import onnx_ir as ir
 from quantscope.model.assemble import Assembled, Parts, Step, ValueType, assemble
 from quantscope.model.naming import layer_names
 from quantscope.model.network import Network
+from quantscope.model.onnx.defaults import default_names
 from quantscope.model.onnx.file import OnnxFile, load_onnx
 from quantscope.model.onnx.graph import OnnxGraph, open_graph, output_names
 from quantscope.model.onnx.layer_parts import (
@@ -73,15 +74,17 @@ def _steps(graph: OnnxGraph, values: QuantizedValues) -> Iterator[Step]:
     owners = Owners(graph)
     names = layer_names([node_title(graph.file, node, owners.of(node)) for node in nodes])
     for node, name in zip(nodes, names, strict=True):
+        attributes, op_type = attributes_of(node), float_op_type(node)
         yield Step(
             name=name,
             node_name=node.name or "",
-            op_type=float_op_type(node),
+            op_type=op_type,
             file_op_type=node.op_type,
             domain=node.domain,
             reads=readings(graph, values, node),
             outputs=written_names(values, node),
-            attributes=attributes_of(node),
+            attributes=attributes,
+            default_attributes=default_names(node, op_type, attributes, opset=graph.file.opset),
             subgraphs=subgraph_names(node),
         )
 

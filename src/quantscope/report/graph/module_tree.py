@@ -61,7 +61,7 @@ def _layer_text(layer: Layer, batch: Dim, *, in_quantized: bool) -> str:
     output = layer.outputs[0] if layer.outputs else None
     parts = [
         type_text(layer, in_quantized=in_quantized),
-        attributes_text(layer.attributes),
+        attributes_text(layer.telling_attributes),
         shape_text(output.shape, batch=batch) if output else "",
     ]
     if output and output.quant:

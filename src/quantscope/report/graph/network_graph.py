@@ -163,7 +163,7 @@ def _link(network: Network, source: str, target: str, operand: Operand) -> Link:
 
 def _layer(network: Network, layer: Layer, key: str, batch: Dim) -> Node:
     kind = type_text(layer, in_quantized=network.is_quantized)
-    short = attributes_text(layer.attributes)
+    short = attributes_text(layer.telling_attributes)
     shape = shape_text(layer.outputs[0].shape, batch=batch) if layer.outputs else ""
     lines = [elided(f"{kind}  {short}".rstrip(), 48)]
     if weight := layer.weight:

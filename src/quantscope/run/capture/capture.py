@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from quantscope.data import Samples, check_batch, check_samples
+from quantscope.data import SamplesSource, check_batch, samples_for
 from quantscope.model import Execution, ModelSource
 from quantscope.progress import Progress, silent
 from quantscope.run.capture.captured import Capture, find_wanted, stored_constants
@@ -11,7 +11,7 @@ from quantscope.run.runnable import open_runnable
 
 def capture(
     model: ModelSource,
-    images: Samples,
+    images: SamplesSource,
     tensors: Sequence[str] | None = None,
     *,
     execution: Execution | None = None,
@@ -27,11 +27,11 @@ def capture(
     `execution` None means reference where a model has it. `threads` and `int8_kernels` are
     onnxruntime's; PyTorch files take none of the second.
     """
-    check_samples(images)
     check_batch(batch)
     runnable = open_runnable(
         model, execution=execution, usual="reference", int8_kernels=int8_kernels, threads=threads
     )
+    images = samples_for(runnable.model, images)
     wanted = find_wanted(runnable.network, tensors, runnable.is_value)
     stored = stored_constants(wanted)
     computed = [each for each in wanted.values() if each.name not in stored]

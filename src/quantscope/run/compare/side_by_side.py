@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from quantscope.arithmetic import QuantParams
-from quantscope.data import Samples
+from quantscope.data import SamplesSource, samples_for
 from quantscope.errors import BadConfigError
 from quantscope.model import (
     Execution,
@@ -128,7 +128,7 @@ class SideBySide:
 def compare_with(
     model: ModelSource,
     other: ModelSource,
-    images: Samples,
+    images: SamplesSource,
     *,
     float_model: ModelSource | None = None,
     other_float_model: ModelSource | None = None,
@@ -145,6 +145,7 @@ def compare_with(
     be made from. None means the one that either is known to be made from.
     """
     models = open_model(model), open_model(other)
+    images = samples_for(models[0], images)
     networks = tuple(each.network for each in models)
     originals = find_originals(models, (float_model, other_float_model))
     # Before the long work: versions of different networks are refused here.

@@ -6,7 +6,7 @@ the samples.
 
 from collections.abc import Sequence
 
-from quantscope.data import Batch, Samples, check_samples
+from quantscope.data import Batch, SamplesSource, samples_for
 from quantscope.model import Execution, Model, ModelSource, find_original, open_model
 from quantscope.progress import Progress, silent
 from quantscope.run.batches import cores, run_side_by_side
@@ -19,7 +19,7 @@ __all__ = ["histograms", "weight_histogram"]
 
 def histograms(
     model: ModelSource,
-    images: Samples,
+    images: SamplesSource,
     tensors: Sequence[str] | None = None,
     *,
     float_model: ModelSource | None = None,
@@ -39,8 +39,8 @@ def histograms(
     what runs. A PyTorch program (.pt2) has its reference execution only; its float model is a
     program too, or ResNet8's weights (.safetensors).
     """
-    check_samples(images)
     opened = open_model(model)
+    images = samples_for(opened, images)
     opened.check_int8_kernels(int8_kernels)
     # Threads take whole batches below, so a session has one.
     quantized = open_runnable(opened, execution=execution, int8_kernels=int8_kernels, threads=1)

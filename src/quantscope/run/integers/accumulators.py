@@ -16,7 +16,7 @@ from quantscope.arithmetic import (
     accumulator_bits_bound,
     bias_headroom_bits,
 )
-from quantscope.data import Samples, check_samples
+from quantscope.data import SamplesSource, samples_for
 from quantscope.errors import BadModelError
 from quantscope.model import ModelSource, open_model
 from quantscope.model.onnx import OnnxModel
@@ -100,7 +100,7 @@ class Accumulators:
 
 def accumulators(
     model: ModelSource,
-    data: Samples,
+    data: SamplesSource,
     *,
     threads: int = 0,
     progress: Progress = silent,
@@ -112,7 +112,7 @@ def accumulators(
         raise BadModelError(
             f"{opened.name} is a float model: it has no integer accumulators; give a quantized one"
         )
-    check_samples(data)
+    data = samples_for(opened, data)
     specs, skipped = _specs(opened)
     if not specs:
         raise BadModelError(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.arithmetic import Saturation
-from quantscope.data import Samples, check_samples
+from quantscope.data import SamplesSource, samples_for
 from quantscope.model import ModelSource, open_model
 from quantscope.progress import Progress, silent
 from quantscope.run.cpu import saturates_8bit_products
@@ -114,7 +114,7 @@ class SaturationPrediction:
 
 def predict_saturation(
     model: ModelSource,
-    data: Samples,
+    data: SamplesSource,
     *,
     int8_kernels: bool | None = None,
     progress: Progress = silent,
@@ -125,7 +125,7 @@ def predict_saturation(
     """
     opened = open_model(model).as_onnx("predicting saturation")
     integers = integer_network(opened)
-    check_samples(data)
+    data = samples_for(opened, data)
     named = layer_kernels(opened, int8_kernels=int8_kernels)
     saturating = frozenset(name for name, kernel in named.items() if kernel.saturates)
     floats = frozenset(name for name, kernel in named.items() if kernel.kernel == "float")

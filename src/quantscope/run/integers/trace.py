@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from quantscope.arithmetic import multiply_by_quantized_multiplier
-from quantscope.data import Samples, load_sample
+from quantscope.data import Samples, SamplesSource, samples_for
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import (
     Layer,
@@ -157,7 +157,7 @@ def trace_value(
     image: int,
     at: Sequence[int],
     *,
-    data: Samples | None = None,
+    data: SamplesSource | None = None,
     float_model: ModelSource | None = None,
     int8_kernels: bool | None = None,
 ) -> Trace:
@@ -177,7 +177,7 @@ def trace_value(
     if found.op_type not in COMPUTING_OPS:
         raise _not_traced(network, found)
     spec = integer_layer(network, opened.graph, found)
-    chosen = (data or load_sample()).select([image])
+    chosen = samples_for(opened, data, first=image + 1).select([image])
     names = [*spec.activations, spec.output.name if spec.output else found.name]
     reference = capture(opened, chosen, names)
     place = _place(spec, at, _captured_output(spec, reference).values.shape[1:])

@@ -35,7 +35,8 @@ def add_switched_off(
         return compared, frozenset()
     model = onnx.ModelProto()
     model.CopyFrom(compared.model)
-    _constant(model, "off/layout", [0, 1, -1])
+    _constant(model, "off/first", [0])
+    _constant(model, "off/row", [1, -1])
     _constant(model, "off/axis", [2])
     probes = []
     for name, (tensor, value) in off.items():
@@ -75,9 +76,14 @@ def _probe(model: onnx.ModelProto, name: str, value: str, float_value: str) -> s
         nodes.append(helper.make_node(op_type, inputs, [made], name=made, **attributes))
         return made
 
+    # The quantized value may merge its first axes; the float one's rows are those of both.
+    sizes = add("Shape", [float_value], "sizes")
+    rows = add("Gather", [sizes, "off/first"], "count")
+    layout = add("Concat", [rows, "off/row"], "layout", axis=0)
+
     def laid_out(given: str, part: str) -> str:
         cast = add("Cast", [given], f"{part}/cast", to=onnx.TensorProto.FLOAT)
-        return add("Reshape", [cast, "off/layout"], part)
+        return add("Reshape", [cast, layout], part)
 
     f, q = laid_out(float_value, "float"), laid_out(value, "now")
     squares = {"signal": (f, f), "error": (add("Sub", [q, f], "difference"),) * 2}

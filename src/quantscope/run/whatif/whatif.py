@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
-from quantscope.data import Samples, stratified
+from quantscope.data import SamplesSource, samples_for, stratified
 from quantscope.edit import Applied, Edit, Editor
 from quantscope.errors import BadConfigError
 from quantscope.model import Execution, ModelSource
@@ -12,7 +12,7 @@ from quantscope.run.evaluate import MeasureSource
 from quantscope.run.evaluation import Evaluation
 from quantscope.run.measure import find_measure
 from quantscope.run.outputs import same_outputs
-from quantscope.run.paired import paired
+from quantscope.run.paired import PairedDelta, paired
 from quantscope.run.runnable import open_runnable
 from quantscope.run.whatif.baseline import Baseline
 from quantscope.run.whatif.downstream import DownstreamSqnr
@@ -47,7 +47,7 @@ class WhatIf:
     def __init__(
         self,
         model: ModelSource | Editor,
-        images: Samples,
+        images: SamplesSource,
         *,
         float_model: ModelSource | None = None,
         measure: MeasureSource | None = None,
@@ -59,7 +59,8 @@ class WhatIf:
         kept_bytes_limit: int = KEPT_BYTES,
     ) -> None:
         self.editor = model if isinstance(model, Editor) else Editor(model, float_model)
-        self.images, self.quick_images = images, stratified(images, quick)
+        self.images = samples_for(self.editor.model, images)
+        self.quick_images = stratified(self.images, quick)
         self.execution, self.int8_kernels = execution, int8_kernels
         runnable = open_runnable(
             self.editor.model, execution=execution, int8_kernels=int8_kernels, threads=threads
@@ -103,17 +104,12 @@ class WhatIf:
         """Answer as `answer` does, for edits that this object's `editor` has applied."""
         baseline = self._baseline(full)
         base, evaluation = self._evaluations(baseline, applied, progress)
-        of_float = baseline.float(progress)
         return Effect(
             evaluation=evaluation,
             against_base=paired(evaluation, base),
-            against_float=(
-                None
-                if of_float is None or of_float.scored is None
-                else paired(evaluation, of_float)
-            ),
             applied=applied,
             unchanged=same_outputs(evaluation.outputs, base.outputs),
+            against_float_of=partial(_against_float, baseline, evaluation),
             kernels_changed=baseline.runner.kernels_changed(applied) if kernels else None,
         )
 
@@ -169,3 +165,12 @@ class WhatIf:
             samples = self.images if full else self.quick_images
             self._baselines[full] = self._open_baseline(samples)
         return self._baselines[full]
+
+
+def _against_float(
+    baseline: Baseline, evaluation: Evaluation, progress: Progress
+) -> PairedDelta | None:
+    of_float = baseline.float(progress)
+    if of_float is None or of_float.scored is None:
+        return None
+    return paired(evaluation, of_float)

@@ -1,7 +1,8 @@
-"""Find the scores of many variants of one network on the same images."""
+"""Find the outputs of many variants of one network on the same samples."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import ceil, prod
 
 import numpy as np
@@ -9,9 +10,17 @@ import onnxruntime as ort
 
 from quantscope.data import Batch, Feeds, Intake, Samples
 from quantscope.errors import BadModelError
-from quantscope.model import Network
+from quantscope.model import Array, Network
 from quantscope.progress import Progress
-from quantscope.run import Scores, cores, run_side_by_side
+from quantscope.run import (
+    Answers,
+    Outputs,
+    check_rows,
+    cores,
+    join_batches,
+    may_go_one_by_one,
+    run_side_by_side,
+)
 from quantscope.run.onnx import reason_of, session_of
 from quantscope.run.onnx.suffix import ValueGraph, intake_of
 from quantscope.study.sensitivity.graph import SharedGraph
@@ -31,40 +40,66 @@ class Sweep:
     what: str
     progress: Progress
 
-    def scores(self, variants: Iterable[tuple[str, ValueGraph]]) -> dict[str, Scores]:
-        """Give one row an image for each variant, bit for bit those of running it alone."""
+    def outputs(self, variants: Iterable[tuple[str, ValueGraph]]) -> dict[str, Outputs]:
+        """Give each variant's outputs by their names, bit for bit those of running it alone.
+
+        An output that two variants compute alike is there once.
+        """
         graphs: list[tuple[Intake, SharedGraph]] = []
+        names: dict[str, tuple[str, ...]] = {}
         for name, graph in variants:
             home = next((shared for _, shared in reversed(graphs) if shared.takes(graph)), None)
             if home is None:
                 home = SharedGraph(graph)
                 graphs.append((intake_of(graph.proto, name), home))
             home.add(name, graph)
+            names[name] = graph.outputs
         total, done = len(graphs) * len(self.images), 0
-        found: dict[str, Scores] = {}
-        for intake, shared in graphs:
-            found |= self._run(intake, shared, done, total)
+        found: dict[str, Outputs] = {}
+        while graphs:
+            intake, shared = graphs.pop(0)
+            values = self._run(intake, shared, done, total)
+            for variant, given in shared.outputs.items():
+                own = zip(names[variant], given, strict=True)
+                found[variant] = {name: values[value] for name, value in own if value in values}
             done += len(self.images)
         return found
 
-    def _run(self, intake: Intake, shared: SharedGraph, done: int, total: int) -> dict[str, Scores]:
+    def _run(self, intake: Intake, shared: SharedGraph, done: int, total: int) -> Outputs:
         # Threads take whole batches: the operators are too short to share one between them.
         session = session_of(shared.model(), "reference", threads=1)
-        names = list(shared.values)
-        parts: list[list[Scores]] = []
+        report = partial(self._report, done, total)
+        size = intake.fixed_batch or self.batch
+        answers = self._answers(session, intake, shared, size, report)
+        if may_go_one_by_one(answers, intake, size):
+            answers = self._answers(session, intake, shared, 1, report)
+        return check_rows(answers, intake.model).outputs
 
-        def run(batch: Batch) -> list[Scores]:
+    def _answers(
+        self,
+        session: ort.InferenceSession,
+        intake: Intake,
+        shared: SharedGraph,
+        size: int,
+        progress: Progress,
+    ) -> Answers:
+        def run(batch: Batch) -> dict[str, Array]:
             feeds = dict(zip(shared.inputs, batch.feeds.values(), strict=True))
-            found = _answer(session, names, feeds)
-            return [_flat_rows(each, batch.rows)[: batch.samples] for each in found]
+            return dict(zip(shared.values, _answer(session, shared.values, feeds), strict=True))
 
-        batches = intake.batches(self.images, self.batch)
-        for batch, scores in run_side_by_side(run, batches, threads=self.threads or cores()):
-            parts.append(scores)
-            done += batch.samples
-            self.progress(self.what, done, total)
-        joined = dict(zip(names, map(np.concatenate, zip(*parts, strict=True)), strict=True))
-        return {variant: joined[values[0]] for variant, values in shared.outputs.items()}
+        batches = intake.batches(self.images, size)
+        done = run_side_by_side(run, batches, threads=self.threads or cores())
+        return join_batches(
+            ((values, batch.rows, batch.samples) for batch, values in done),
+            len(self.images),
+            size=size,
+            model=intake.model,
+            progress=progress,
+        )
+
+    def _report(self, before: int, total: int, what: str, done: int, rows: int) -> None:
+        del what, rows
+        self.progress(self.what, before + done, total)
 
 
 def fitting_batch(network: Network, images: int, threads: int) -> int:
@@ -76,14 +111,9 @@ def fitting_batch(network: Network, images: int, threads: int) -> int:
     return ceil(images / ceil(images / most))
 
 
-def _answer(session: ort.InferenceSession, names: list[str], feeds: Feeds) -> list[Scores]:
+def _answer(session: ort.InferenceSession, names: Sequence[str], feeds: Feeds) -> list[Array]:
     try:
-        found: list[Scores] = session.run(names, feeds)
+        found: list[Array] = session.run(list(names), feeds)
     except Exception as error:  # onnxruntime's exceptions share no base class
         raise BadModelError(f"A variant of the model failed to run: {reason_of(error)}") from None
     return found
-
-
-def _flat_rows(scores: Scores, images: int) -> Scores:
-    """Give scores [N,10,1,1], left by a pooling, as [N,10]."""
-    return scores.reshape(images, -1) if scores.ndim > 2 and len(scores) == images else scores

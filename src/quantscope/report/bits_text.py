@@ -1,0 +1,110 @@
+"""Show a map of scores by the bits of weights and activations as text."""
+
+from collections.abc import Callable, Iterator
+
+from quantscope.plain_text import many, printable
+from quantscope.report.table import Column, Number, Table
+from quantscope.report.wording import rounded
+from quantscope.study.bits import BitCell, BitCurves, BitMap, Width
+
+BitsPart = str | Table
+
+
+def bits_view(result: BitMap) -> Iterator[BitsPart]:
+    """Say what was measured, then the scores and how far they lie from the float network's."""
+    yield (
+        f"{printable(result.model)} with other bits, against {printable(result.float_model)}, "
+        f"{result.execution} execution, {many(result.samples, result.sample_word)} of "
+        f"{printable(result.data)}"
+    )
+    yield _grid(
+        result,
+        f"{result.measure}{_unit(result)}: bits of the weights down, of the activations across",
+        lambda cell: cell.score,
+        _score_form(result),
+    )
+    yield _grid(
+        result,
+        f"the same minus the float network's{_unit(result, points=True)}; intervals are in --json",
+        lambda cell: cell.delta,
+        "+.2f",
+    )
+    sizes = {cell.weights: cell.weight_bytes for cell in result.cells if cell.weight_bytes}
+    yield "weights: " + ", ".join(
+        f"{width_text(bits)} bits {size / 1000:,.1f} kB" if bits else f"float {size / 1000:,.1f} kB"
+        for bits, size in sizes.items()
+    )
+    for cell in result.cells:
+        if cell.reason is not None:
+            yield f"{cell.label}: {printable(cell.reason)}"
+
+
+def curves_view(result: BitCurves) -> Iterator[BitsPart]:
+    """Say what was measured, then the score with other bits for each tensor alone."""
+    yield (
+        f"{printable(result.model)}, one tensor at a time with other bits, {result.execution} "
+        f"execution, {many(result.samples, result.sample_word)} of {printable(result.data)}"
+    )
+    form, factor = _score_form(result), _factor(result)
+    floats = "" if result.floats is None else f", float {rounded(factor * result.floats, form)}"
+    yield (
+        f"{result.measure}{_unit(result)}: as it is {rounded(factor * result.base, form)}{floats}"
+    )
+    widths = [point.bits for point in result.curves[0].points] if result.curves else []
+    for role in ("weights", "activations"):
+        curves = [curve for curve in result.curves if curve.role == role]
+        if not curves:
+            continue
+        yield Table(
+            f"{role}: change{_unit(result, points=True)} against the network as it is, by bits; "
+            f"intervals are in --json",
+            (
+                Column("tensor", kind="name"),
+                Column("has", right=True),
+                *(Column(str(bits), right=True) for bits in widths),
+            ),
+            tuple(
+                (
+                    printable(curve.tensor),
+                    str(curve.own_bits),
+                    *(
+                        Number(rounded(factor * point.delta, "+.2f"), point.delta)
+                        for point in curve.points
+                    ),
+                )
+                for curve in curves
+            ),
+        )
+
+
+def width_text(bits: Width) -> str:
+    """Write a width, and `float` for what is not quantized."""
+    return "float" if bits is None else str(bits)
+
+
+def _grid(result: BitMap, title: str, value: Callable[[BitCell], float | None], form: str) -> Table:
+    factor = _factor(result)
+    columns = [Column(width_text(bits), right=True) for bits in result.activations]
+    rows = []
+    for bits, cells in result.rows():
+        found = [value(cell) for cell in cells]
+        shown = [
+            Number("–" if number is None else rounded(factor * number, form), number)
+            for number in found
+        ]
+        rows.append((width_text(bits), *shown))
+    return Table(title, (Column("", right=True), *columns), tuple(rows))
+
+
+def _factor(result: BitMap | BitCurves) -> int:
+    return 100 if result.unit == "share" else 1
+
+
+def _score_form(result: BitMap | BitCurves) -> str:
+    return ".2f" if result.unit in ("share", "dB") else ".4g"
+
+
+def _unit(result: BitMap | BitCurves, *, points: bool = False) -> str:
+    if result.unit == "share":
+        return ", in points" if points else ", in %"
+    return f", in {result.unit}" if result.unit else ""

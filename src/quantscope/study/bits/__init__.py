@@ -1,0 +1,33 @@
+"""What bits buy: the score of a network for every pair of widths of its weights and activations.
+
+How it is put together
+- `cells.py` makes one cell: the edits for a pair of widths, and the score under them, wherever a
+  job runs.
+- `bit_map.py` runs the cells that its folder does not have yet, on any executor.
+- `results.py` holds what came of it.
+- `curves.py` gives each tensor other bits while all others stay as they are.
+- `quantized.py` writes the model of one cell.
+
+The network is calibrated once, at 8 bits; other widths keep its ranges (`SetBits`), so that what
+differs between two cells is the number of bits and nothing else.
+"""
+
+from quantscope.study.bits.bit_map import BITS, bit_map
+from quantscope.study.bits.cells import edits_for
+from quantscope.study.bits.curves import BitCurve, BitCurves, CurvePoint, bit_curves
+from quantscope.study.bits.quantized import quantize_with_bits
+from quantscope.study.bits.results import BitCell, BitMap, Width
+
+__all__ = [
+    "BITS",
+    "BitCell",
+    "BitCurve",
+    "BitCurves",
+    "BitMap",
+    "CurvePoint",
+    "Width",
+    "bit_curves",
+    "bit_map",
+    "edits_for",
+    "quantize_with_bits",
+]

@@ -1,0 +1,93 @@
+"""The map of scores by the bits of weights and activations, as a value."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from quantscope.model import Execution
+
+SCHEMA_VERSION = 1
+
+Width = int | None
+"""A number of bits; None is float."""
+
+
+@dataclass(frozen=True)
+class BitCell:
+    """The score with so many bits for all weights and for all activations.
+
+    `delta` is the score minus the float network's on the same samples, with its paired interval;
+    None where no sample has a number in both, or there is a single one. `reason` says why there is
+    no score. `weight_bytes` counts the weights' own bits, not how a file stores them.
+    """
+
+    weights: Width
+    activations: Width
+    score: float | None
+    interval_95: tuple[float, float] | None
+    delta: float | None
+    delta_interval_95: tuple[float, float] | None
+    weight_bytes: int
+    reason: str | None = None
+
+    @property
+    def label(self) -> str:
+        return label_of(self.weights, self.activations)
+
+
+def label_of(weights: Width, activations: Width) -> str:
+    """Name a cell as papers do: W4A8, with `float` for what is not quantized."""
+    return "".join(
+        f"{letter}{'float' if bits is None else bits}"
+        for letter, bits in (("W", weights), ("A", activations))
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class BitMap:
+    """The cells of all pairs of widths, float as the last row and column.
+
+    `unit` is what scores count in, "share" or "dB".
+    """
+
+    model: str
+    digest: str
+    float_model: str
+    float_digest: str
+    execution: Execution
+    data: str
+    data_digest: str
+    samples: int
+    sample_word: str
+    measure: str
+    unit: str
+    higher_is_better: bool
+    interval_of: str
+    weights: tuple[Width, ...]
+    activations: tuple[Width, ...]
+    cells: tuple[BitCell, ...]
+    provenance: Mapping[str, str]
+    damaged: tuple[str, ...] = ()
+
+    def cell(self, weights: Width, activations: Width) -> BitCell:
+        return next(c for c in self.cells if (c.weights, c.activations) == (weights, activations))
+
+    def rows(self) -> Iterator[tuple[Width, tuple[BitCell, ...]]]:
+        """Give the cells by the bits of the weights."""
+        for bits in self.weights:
+            yield bits, tuple(self.cell(bits, other) for other in self.activations)
+
+    def to_dict(self) -> dict[str, Any]:
+        names = (
+            *("model", "digest", "float_model", "float_digest", "execution", "data"),
+            *("data_digest", "samples", "measure", "unit", "higher_is_better", "interval_of"),
+        )
+        return {
+            "schema_version": SCHEMA_VERSION,
+            **{name: getattr(self, name) for name in names},
+            "weights": list(self.weights),
+            "activations": list(self.activations),
+            "cells": [{**asdict(cell), "label": cell.label} for cell in self.cells],
+            "provenance": dict(self.provenance),
+            "damaged": list(self.damaged),
+        }

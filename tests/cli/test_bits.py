@@ -1,0 +1,63 @@
+"""`quantscope bits` as a person meets it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from in_process import refused, run
+
+from quantscope.cli.bits import read_widths
+from quantscope.errors import BadConfigError
+
+
+def test_the_map_is_shown_drawn_and_given_as_json(tmp_path: Path) -> None:
+    figure = tmp_path / "map.png"
+    words = ("bits", "resnet8-int8", "--weights", "4", "--activations", "8", "--images", 20)
+    shown = run(*words, "--figure", figure)
+    assert shown.returncode == 0, shown.stderr
+    assert "top-1 accuracy, in %: bits of the weights down" in shown.stdout
+    assert "weights: 4 bits 38.7 kB, float 309.4 kB" in shown.stdout
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    found = json.loads(run(*words, "--json").stdout)
+    assert [cell["label"] for cell in found["cells"]] == [
+        "W4A8",
+        "W4Afloat",
+        "WfloatA8",
+        "WfloatAfloat",
+    ]
+    assert (found["samples"], found["unit"], found["execution"]) == (20, "share", "reference")
+
+
+def test_each_tensor_alone_is_a_table_and_a_figure(tmp_path: Path) -> None:
+    words = ("bits", "resnet8-int8", "--layers", "--weights", "4", "--images", 8)
+    shown = run(*words, "--figure", tmp_path / "curves.svg")
+    assert shown.returncode == 0, shown.stderr
+    assert "one tensor at a time with other bits" in shown.stdout
+    assert "stack3.conv1.weight" in shown.stdout and "stack3.conv1.out" in shown.stdout
+    assert (tmp_path / "curves.svg").read_text().startswith("<?xml")
+
+
+@pytest.mark.parametrize(
+    ("text", "widths"),
+    [("2-4", [2, 3, 4]), ("8", [8]), ("4, 8,16", [4, 8, 16]), ("2-3,8", [2, 3, 8])],
+)
+def test_widths_are_lists_and_ranges(text: str, widths: list[int]) -> None:
+    assert read_widths(text) == widths
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("8-2", "The widths 8-2 are out of order; give 2-8"),
+        ("four", "'four' is no list of widths; give some such as 2-8 or 4,8,16"),
+        ("2-", "'2-' is no list of widths"),
+    ],
+)
+def test_what_are_no_widths_is_said(text: str, why: str) -> None:
+    with pytest.raises(BadConfigError, match=why):
+        read_widths(text)
+
+
+def test_a_width_that_nothing_has_is_one_line() -> None:
+    text = refused("bits", "resnet8-int8", "--weights", "12", "--images", 4)
+    assert "12 bits for weights are none of the widths 2 to 8 and 16" in text
