@@ -6,7 +6,7 @@ How it is put together
 - `wiring.py` sees a network as values and layers by number; `layers.py` finds each layer's
   counterpart from `kinds.py` (what may be left out, folded or put in), `fit.py` (how well one layer
   can stand for another) and `constants.py` (whether the weights are alike).
-- What shapes decide is known (`model/onnx/known.py`): an exporter's arithmetic on sizes is constant.
+- What shapes decide (`model/onnx/known.py`) is constant: an exporter's arithmetic on sizes.
 - With the layers matched, `axes.py` follows the order of axes past moved Transposes, `places.py`
   finds the float tensor of each activation, and `parameters.py` the constant that each weight and
   bias was rounded from, after the folding of `folding.py`.
