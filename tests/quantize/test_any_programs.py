@@ -144,6 +144,9 @@ def test_sizes_that_the_program_does_not_take_are_refused_and_not_chosen(tmp_pat
     assert str(raised.value) == (
         f"'ids' of long.npz has 7 where f.pt2 takes 2 to 6 ({dim!r}); give shorter or longer rows"
     )
+    with pytest.raises(QuantscopeError) as raised:
+        outputs(made.path, long)
+    assert " has 7 where q.pt2 takes 2 to 6 " in str(raised.value)
     high = Samples.from_arrays("high.npz", {"ids": np.full((ROWS, 4), 9)})
     with pytest.raises(QuantscopeError) as raised:
         quantize_torch(plain, tmp_path / "no.pt2", config(), calibration=high)

@@ -64,7 +64,9 @@ class Intake:
         """Say how an opened model is fed; refuse inputs that arrays of numbers cannot be for."""
         limits = {name: use.ids_below for name, use in model.input_uses.items() if use.ids_below}
         found = cls.of_ports(model.name, model.inputs, model.outputs)
-        return replace(found, least=least, most=most, ids_below=limits)
+        return replace(
+            found, least=least, most=most, ids_below=limits, size_limits=model.size_limits
+        )
 
     @classmethod
     def of_ports(cls, model: str, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> "Intake":
