@@ -6,8 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from quantscope.app.memo import Shared
-from quantscope.app.usual import given_samples
-from quantscope.data import Samples
+from quantscope.data import RowWishes, Samples, samples_for
 from quantscope.errors import BadModelError, QuantscopeError
 from quantscope.files import check_file, is_there
 from quantscope.model import (
@@ -139,13 +138,15 @@ def open_pair(model: str | Path, float_model: str | Path | None = None) -> Opene
     return _pairs.get(key, lambda: _open(path, given))
 
 
-def kept_samples(data: str, model: Model) -> Samples | None:
-    """Load what every command's --data means for this model; None for the bundled sample."""
-    if data == "sample":
+def kept_samples(data: str, model: Model, wishes: RowWishes | None = None) -> Samples | None:
+    """Load what every command's --data means for this model; None where nothing was said."""
+    said = wishes is not None and wishes != RowWishes()
+    if data in ("", "sample") and not said:
         return None
     path = Path(data).absolute()
-    key = (_stamp(path) if is_there(path) else data, model.digest)
-    return _samples.get(key, lambda: given_samples(model, data))
+    is_file = data and is_there(path)
+    key = (_stamp(path) if is_file else data, model.digest, repr(wishes))
+    return _samples.get(key, lambda: samples_for(model, data or None, wishes=wishes))
 
 
 def short_name(path: Path) -> str:

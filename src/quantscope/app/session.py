@@ -9,8 +9,7 @@ from quantscope.app.accuracies import Accuracies, Of
 from quantscope.app.memo import Memo, Shared
 from quantscope.app.mistake import mistake
 from quantscope.app.opened import Opened
-from quantscope.app.usual import usual_samples
-from quantscope.data import Samples, load_full, stratified
+from quantscope.data import Samples, load_full, samples_for, stratified
 from quantscope.errors import QuantscopeError, StoppedError
 from quantscope.model import Execution, QuantTensor
 from quantscope.progress import Progress, silent
@@ -51,7 +50,7 @@ class Session:
     ) -> None:
         self.opened, self.measured_by = opened, measure
         self.given = samples
-        self._all = samples or usual_samples(opened.model)
+        self._all = samples or samples_for(opened.model)
         self.sample = stratified(self._all, SAMPLE)
         self.failures: dict[str, str] = {}
         self.kernels: KernelMap | None = None
@@ -338,5 +337,5 @@ def session_for(
     opened: Opened, samples: Samples | None = None, measure: Measure | None = None
 ) -> Session:
     """The session of this pair, these rows and this measure, kept while a page shows it."""
-    key = (*opened.key, samples.digest if samples else "", measure and measure.name)
+    key = (*opened.key, samples.digest if samples else "", measure)
     return _sessions.get(key, lambda: Session(opened, samples, measure))

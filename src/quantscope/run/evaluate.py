@@ -19,7 +19,7 @@ from quantscope.run.measure import (
     pick_measure,
     score,
 )
-from quantscope.run.outputs import Answers, gather_outputs
+from quantscope.run.outputs import Answers, gather_outputs, sample_word
 from quantscope.run.paired import PairedDelta, paired
 from quantscope.run.runnable import Runnable, Scores, open_runnable
 
@@ -31,8 +31,6 @@ __all__ = [
     "evaluate",
     "evaluate_float",
     "evaluate_outputs",
-    "evaluate_scores",
-    "judge_scores",
     "one_row_each",
     "paired",
 ]
@@ -184,7 +182,7 @@ def evaluate_outputs(
         else _against(answers.outputs, theirs, floats, data, probabilities=probabilities),
         is_stand_in=runnable.model.is_stand_in,
         is_random=data.is_random,
-        sample_word="image" if data.shown_as() == "picture" else "sample",
+        sample_word=sample_word(data),
     )
 
 
@@ -230,33 +228,6 @@ def _against(
         is_stand_in=evaluated.is_stand_in,
         kl_nats=kl if kl is not None and np.isfinite(kl) else None,
         outputs=deviations(outputs, floats, data.indices),
-    )
-
-
-def evaluate_scores(
-    scores: Scores, data: Samples, runnable: Runnable, *, name: str = "", digest: str = ""
-) -> Evaluation:
-    """Judge a classifier's scores, one row a sample; see `evaluate_outputs`."""
-    return evaluate_outputs(
-        {runnable.model.outputs[0].name: scores}, data, runnable, name=name, digest=digest
-    )
-
-
-def judge_scores(scores: Scores, data: Samples, *, model: str, execution: Execution) -> Evaluation:
-    """Take each row's largest score for its class; nothing is said of loss and provenance."""
-    outputs = {"scores": scores}
-    classes = find_classes(outputs, data, model=model, probabilities=False, loss=False)
-    return Evaluation(
-        model=model,
-        digest="",
-        execution=execution,
-        data=data.name,
-        data_digest=data.digest,
-        indices=data.indices,
-        outputs=outputs,
-        scored=score(MEASURES["top1"], outputs, data),
-        classes=classes,
-        provenance={},
     )
 
 
