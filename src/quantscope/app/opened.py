@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from quantscope.app.memo import Shared
+from quantscope.app.memo import Shared, give_back
 from quantscope.data import RowWishes, Samples, samples_for
 from quantscope.errors import BadModelError, QuantscopeError
 from quantscope.files import check_file, is_there
@@ -135,7 +135,9 @@ def open_pair(model: str | Path, float_model: str | Path | None = None) -> Opene
     path = _existing(model)
     given = None if float_model is None else _existing(float_model)
     key = (_stamp(path), given and _stamp(given))
-    return _pairs.get(key, lambda: _open(path, given))
+    found = _pairs.get(key, lambda: _open(path, given))
+    give_back()
+    return found
 
 
 def kept_samples(data: str, model: Model, wishes: RowWishes | None = None) -> Samples | None:

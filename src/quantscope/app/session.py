@@ -6,7 +6,7 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from quantscope.app.accuracies import Accuracies, Of
-from quantscope.app.memo import Memo, Shared
+from quantscope.app.memo import Memo, Shared, give_back
 from quantscope.app.mistake import mistake
 from quantscope.app.opened import Opened
 from quantscope.data import Samples, load_full, samples_for, stratified
@@ -280,6 +280,7 @@ class Session:
         # Whatever goes wrong in one part, the others are still found.
         except Exception as error:
             self.failures[name] = mistake(error)
+        give_back()
         yield
 
     def _best(self, name: str) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.app.edits import Edits
-from quantscope.app.memo import Memo
+from quantscope.app.memo import Memo, give_back
 from quantscope.app.panes.sample_rows import thumbnail_of
 from quantscope.app.panes.scores import value_text
 from quantscope.app.session import Session
@@ -183,6 +183,7 @@ class Answers:
             self._publish(settled)
             if answer.edits and not settled.error:
                 self._publish(_caught(settled, partial(_second, progress=self._unless_outdated)))
+            give_back()
 
     def _next(self) -> Answer | None:
         with self._news:
