@@ -28,6 +28,15 @@ def test_the_map_is_shown_drawn_and_given_as_json(tmp_path: Path) -> None:
     assert (found["samples"], found["unit"], found["execution"]) == (20, "share", "reference")
 
 
+def test_each_tensor_alone_is_a_table_and_a_figure(tmp_path: Path) -> None:
+    words = ("bits", "resnet8-int8", "--layers", "--weights", "4", "--images", 8)
+    shown = run(*words, "--figure", tmp_path / "curves.svg")
+    assert shown.returncode == 0, shown.stderr
+    assert "one tensor at a time with other bits" in shown.stdout
+    assert "stack3.conv1.weight" in shown.stdout and "stack3.conv1.out" in shown.stdout
+    assert (tmp_path / "curves.svg").read_text().startswith("<?xml")
+
+
 @pytest.mark.parametrize(
     ("text", "widths"),
     [("2-4", [2, 3, 4]), ("8", [8]), ("4, 8,16", [4, 8, 16]), ("2-3,8", [2, 3, 8])],

@@ -64,7 +64,8 @@ def test_json_is_one_object() -> None:
     assert content["mode"] == "enable"
     assert {row["mode"] for row in content["rows"]} == {"enable"}
     assert content["all_off"] == {
-        "accuracy": content["float_accuracy"], "logit_sqnr_db": None, "exact": True
+        "accuracy": content["float_accuracy"], "logit_sqnr_db": None, "exact": True,
+        "score": content["float_score"],
     }  # fmt: skip
 
 

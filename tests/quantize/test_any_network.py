@@ -18,7 +18,7 @@ from quantscope.data import Intake, Samples
 from quantscope.errors import QuantscopeError
 from quantscope.model import open_model
 from quantscope.model.onnx import load_onnx
-from quantscope.quantize import LayerOverride, PtqConfig, quantize_onnx
+from quantscope.quantize import LayerOverride, PtqConfig, quantize_model, quantize_onnx
 from quantscope.quantize.onnx_prepare import pre_process, quiet
 
 ROWS = 4
@@ -198,12 +198,12 @@ def test_nodes_without_names_get_those_that_inspect_shows(tmp_path: Path) -> Non
         node.name = ""
     plain, rows = tmp_path / "f.onnx", rows_for("mobile")
     plain.write_bytes(model.SerializeToString())
-    left = (LayerOverride("conv_2", left_float=True),)
-    made = quantize_onnx(plain, tmp_path / "q.onnx", config(overrides=left), calibration=rows)
     before = [layer.name for layer in open_model(plain).network.layers if layer.op_type == "Conv"]
+    left = (LayerOverride(before[1], left_float=True),)
+    made = quantize_onnx(plain, tmp_path / "q.onnx", config(overrides=left), calibration=rows)
     after = {n.name: n for n in open_model(made.path).network.layers if n.op_type == "Conv"}
     assert list(after) == before
-    assert [name for name in before if after[name].weight is None] == ["conv_2"]
+    assert [name for name in before if after[name].weight is None] == [before[1]]
 
 
 def branch(name: str, node: onnx.NodeProto, shape: list[Any]) -> onnx.GraphProto:
@@ -288,8 +288,8 @@ def test_layers_on_a_masks_endless_values_stay_float(fill: float, tmp_path: Path
     for options in ({}, {"calibration": "percentile"}, {"format": "qoperator"}):
         made = quantize_onnx(plain, tmp_path / "q.onnx", config(**options), calibration=rows)
         assert made.warnings == (
-            "The tensor 'masked' has values of 1e30 and more or infinity, as masks have them, and "
-            "so no range; the layers that read or write it stay float",
+            "'masked' has values of 1e30 and more or infinity, as masks have them, and so no "
+            "range; the layers that read or write such stay float",
         )
         assert signals_db(plain, made.path, rows)[0] > 15
 
@@ -358,3 +358,13 @@ def test_models_that_need_rows_of_their_own_ask_for_them(tmp_path: Path) -> None
         "'token_type_ids' int64 [N, 10], so CIFAR-10's images cannot calibrate it; give an array "
         "for each of them with --calibration-data FILE.npz, or --calibration-data random"
     )
+
+
+def test_arrays_by_name_and_random_rows_calibrate(tmp_path: Path) -> None:
+    plain = small_networks.float_path("encoder", tmp_path)
+    given = quantize_model(
+        plain, tmp_path / "a.onnx", config(), calibration=small_networks.feeds("encoder", ROWS)
+    )
+    assert given.warnings == () or "random" not in given.warnings[0]
+    made = quantize_model(plain, tmp_path / "b.onnx", config(), calibration=f"random:{ROWS}")
+    assert made.warnings[0].startswith("It was calibrated with random rows")

@@ -6,7 +6,7 @@ from scipy.special import log_softmax, rel_entr, softmax
 
 from quantscope.errors import BadModelError
 from quantscope.run import deviations as module
-from quantscope.run.deviations import deviations, divergences, match_floats
+from quantscope.run.deviations import deviations, divergences, match_floats, sqnr_of_outputs
 
 RNG = np.random.default_rng(8)
 ROWS = np.arange(50, 57)
@@ -63,3 +63,13 @@ def test_the_divergence_is_scipys() -> None:
     np.testing.assert_allclose(divergences(f, q, probabilities=False), expected, rtol=1e-10)
     shares = np.exp(log_softmax(f, axis=1)), np.exp(log_softmax(q, axis=1))
     np.testing.assert_allclose(divergences(*shares, probabilities=True), expected, rtol=1e-10)
+
+
+def test_the_sqnr_of_several_outputs_is_that_of_all_their_values() -> None:
+    rows = np.arange(7) != 3
+    f, q = (
+        np.concatenate([each[rows].ravel() for each in arrays.values()])
+        for arrays in (FLOATS, OUTPUTS)
+    )
+    expected = 20 * np.log10(np.linalg.norm(f) / np.linalg.norm(f - q))
+    assert sqnr_of_outputs(FLOATS, OUTPUTS, rows) == pytest.approx(expected)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from quantscope.cli.console import emit_json, messages, progress_bar, show
+from quantscope.cli.console import emit_json, messages, progress_bar, show, show_grid
 from quantscope.cli.options import (
     THOUSAND,
     AnyModel,
@@ -24,10 +24,12 @@ from quantscope.cli.rows import load_samples, takes_rows
 from quantscope.errors import BadConfigError
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from quantscope.data import RowWishes
     from quantscope.model import Model
     from quantscope.progress import Progress
-    from quantscope.study.bits import BitMap
+    from quantscope.study.bits import BitCurves
 
 
 @careful
@@ -54,6 +56,10 @@ def command(
         Path | None,
         typer.Option(help="A folder that keeps each cell: the same command goes on there."),
     ] = None,
+    layers: Annotated[
+        bool,
+        typer.Option("--layers", help="Each tensor alone instead, at the widths of --weights."),
+    ] = False,
     figure: Annotated[
         Path | None,
         typer.Option(help="Also draw the map, as FILE.png or FILE.svg."),
@@ -63,14 +69,15 @@ def command(
 ) -> None:
     """Measure a network with every pair of widths for its weights and its activations.
 
-    A float model is calibrated once, at 8 bits; a quantized one is taken as it is. Other widths
-    keep the ranges. Float weights and float activations are the last row and column.
+    A float model is calibrated once, at 8 bits; the other widths keep its ranges.
+
+    Float weights and float activations are the last row and column.
 
     Example: quantscope bits resnet8 --weights 2-8 --activations 4,6,8 --out bits/
     """
     from quantscope.model import open_model
     from quantscope.report import bits_view
-    from quantscope.study.bits import bit_map
+    from quantscope.study.bits import bit_curves, bit_map
 
     weight_bits, activation_bits = read_widths(weights), read_widths(activations)
     opened = open_model(model)
@@ -80,6 +87,18 @@ def command(
         if opened.is_float:
             options = _Calibration(per_channel, calibration, calibration_images, calibration_data)
             base = options.quantize(opened, Path(folder), progress)
+        if layers:
+            curves = bit_curves(
+                base,
+                chosen,
+                float_model=opened if opened.is_float else float_model,
+                widths=weight_bits,
+                execution=execution,
+                measure=load_measure(measure),
+                progress=progress,
+            )
+            _show_curves(curves, figure, as_json=as_json)
+            return
         result = bit_map(
             base,
             chosen,
@@ -92,12 +111,13 @@ def command(
             progress=progress,
         )
     if figure is not None:
-        _draw(result, figure)
-        messages.print(f"Wrote {figure}", markup=False)
+        from quantscope.report.figures import bit_heatmap
+
+        _write(bit_heatmap(result), figure)
     if as_json:
         emit_json(result.to_dict())
         return
-    show(bits_view(result))
+    show(bits_view(result), show_grid)
 
 
 class _Calibration:
@@ -140,9 +160,21 @@ def read_widths(text: str) -> list[int]:
     return found
 
 
-def _draw(result: "BitMap", path: Path) -> None:
-    from quantscope.files import write_whole
-    from quantscope.report.figures import bit_heatmap, png_bytes, svg_bytes
+def _show_curves(result: "BitCurves", figure: Path | None, *, as_json: bool) -> None:
+    from quantscope.report import curves_view
+    from quantscope.report.figures import bit_curves_figure
 
-    drawn = bit_heatmap(result)
+    if figure is not None:
+        _write(bit_curves_figure(result), figure)
+    if as_json:
+        emit_json(result.to_dict())
+        return
+    show(curves_view(result), show_grid)
+
+
+def _write(drawn: "Figure", path: Path) -> None:
+    from quantscope.files import write_whole
+    from quantscope.report.figures import png_bytes, svg_bytes
+
     write_whole(path, png_bytes(drawn) if path.suffix.lower() == ".png" else svg_bytes(drawn))
+    messages.print(f"Wrote {path}", markup=False)

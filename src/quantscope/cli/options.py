@@ -115,7 +115,10 @@ PictureChannelsBeside = Annotated[
 RandomSeed = Annotated[int, typer.Option("--seed", help="Of random rows.")]
 CalibrationData = Annotated[
     str | None,
-    typer.Option(help="FILE.npz to calibrate with, instead of CIFAR-10's training images."),
+    typer.Option(
+        help="FILE.npz, a folder of pictures, random or random:N to calibrate with, instead of "
+        "CIFAR-10's training images."
+    ),
 ]
 
 Int8Kernels = Annotated[

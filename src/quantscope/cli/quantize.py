@@ -9,8 +9,10 @@ import typer
 from quantscope.cli.console import emit_json, messages, progress_bar, show
 from quantscope.cli.options import CalibrationData, Json
 from quantscope.cli.outputs import Writes, careful
+from quantscope.cli.rows import load_samples, takes_rows
 
 if TYPE_CHECKING:
+    from quantscope.data import RowWishes
     from quantscope.quantize import Agreement, Quantized
 
 _FRAMEWORKS = {".onnx": "onnxruntime", ".safetensors": "torch", ".pt2": "torch"}
@@ -19,6 +21,7 @@ _USUAL_ROWS = 256
 
 
 @careful
+@takes_rows
 def command(
     model: Annotated[
         str,
@@ -79,6 +82,7 @@ def command(
     ] = None,
     calibration_seed: Annotated[int, typer.Option(help="Which rows calibrate.")] = 0,
     calibration_data: CalibrationData = None,
+    rows: "RowWishes | None" = None,
     per_channel: Annotated[
         bool, typer.Option("--per-channel/--per-tensor", help="One scale for each output channel.")
     ] = True,
@@ -109,9 +113,9 @@ def command(
 
     Example: quantscope quantize resnet8-torch -o resnet8-int8.pt2 --activations int8
     """
-    from quantscope.data import load_npz, load_sample
+    from quantscope.data import RowWishes, load_sample
     from quantscope.errors import BadConfigError
-    from quantscope.model import find_model
+    from quantscope.model import find_model, open_model
     from quantscope.quantize import (
         LayerOverride,
         PtqConfig,
@@ -148,7 +152,15 @@ def command(
     }
     config = PtqConfig(**options)
     _check_suffix(output, config.framework)
-    images = load_npz(calibration_data) if calibration_data else None
+    images = None
+    if calibration_data is not None:
+        if rows is None or not rows.seed:
+            # Not the rows that others measure with.
+            rows = replace(rows or RowWishes(), seed=calibration_seed + 1)
+        spec = calibration_data
+        if spec == "random" and calibration_images is not None:
+            spec = f"random:{calibration_images}"
+        images = load_samples(open_model(path), spec, rows)
     if images and calibration_images is None and len(images) < _USUAL_ROWS:
         config = replace(config, calibration_images=len(images))
     with progress_bar() as progress:
@@ -160,9 +172,9 @@ def command(
             result = quantize_onnx(path, output, config, calibration=images, progress=progress)
     agreement = None
     if result.onnx_path is not None:
-        rows = images or load_sample()
+        compared = images or load_sample()
         agreement = program_agreement(
-            result.path, result.onnx_path, rows.take(min(_COMPARED_IMAGES, len(rows)))
+            result.path, result.onnx_path, compared.take(min(_COMPARED_IMAGES, len(compared)))
         )
     _show(result, agreement, as_json=as_json)
 

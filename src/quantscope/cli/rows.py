@@ -33,6 +33,9 @@ _OPTIONS: dict[str, Any] = {
     "seed": RandomSeed,
 }
 
+_used: list[str] = []
+"""What the command that runs has used, to be said with its result."""
+
 
 def takes_rows(command: Callable[..., None]) -> Callable[..., None]:
     """Put the options of rows where a command has the parameter `rows`, which they become."""
@@ -44,7 +47,11 @@ def takes_rows(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(**values: Any) -> None:
         given = {name: values.pop(name) for name in options}
+        _used.clear()
         command(**values, rows=_wishes(**given))
+        # With the result, and not before a line that says why there is none.
+        for line in dict.fromkeys(_used):
+            messages.print(line, markup=False)
 
     parameters: list[inspect.Parameter] = []
     for parameter in signature.parameters.values():
@@ -92,7 +99,7 @@ def load_samples(
         why = ""
         if data is None:
             why = "; give your own with --data FILE.npz or a folder of pictures"
-        messages.print(f"Data: {chosen.origin}{why}", markup=False)
+        _used.append(f"Data: {chosen.origin}{why}")
     return chosen
 
 

@@ -14,7 +14,10 @@ from quantscope.cli.options import (
     ImagesOfThousand,
     Int8Kernels,
     Json,
+    LowerIsBetter,
+    MeasureOption,
     QuantizedOnnx,
+    load_measure,
     stated_or_shipped,
 )
 from quantscope.cli.outputs import Writes, careful
@@ -43,6 +46,8 @@ def command(
     execution: Annotated[
         Literal["reference", "runtime"], stated_or_shipped(" (with --mode disable).")
     ] = "reference",
+    measure: MeasureOption = None,
+    lower_is_better: LowerIsBetter = False,
     int8_kernels: Int8Kernels = None,
     batch: Batch = None,
     figure: Annotated[
@@ -54,7 +59,8 @@ def command(
 ) -> None:
     """Rank the layers by what their quantization costs the whole network.
 
-    A layer is switched with its weight, bias and output, and ranked by the SQNR of the logits.
+    A layer is switched with its weight, bias and output, and ranked by the SQNR of the logits, or
+    by the measure that is asked for.
 
     Example: quantscope sensitivity resnet8-int8 --images 200
     """
@@ -62,6 +68,7 @@ def command(
     from quantscope.report import sensitivity_lines
     from quantscope.study.sensitivity import sensitivity
 
+    counted = load_measure(measure, lower_is_better=lower_is_better)
     opened = open_model(model)
     chosen = load_samples(opened, data, rows, images=images, unless_given=THOUSAND)
     with progress_bar() as progress:
@@ -69,6 +76,7 @@ def command(
             opened,
             chosen,
             float_model=float_model,
+            measure=counted,
             mode=mode,
             execution=execution,
             int8_kernels=int8_kernels,

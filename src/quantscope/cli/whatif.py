@@ -134,6 +134,7 @@ def command(
     check_outputs(filter(None, [output, save_recipe]), reads=applied.sources)
     with progress_bar() as progress:
         effect = what_if.effect_of(applied, progress=progress)
+        effect.find_against_float(progress)
         downstream = None
         if sqnr and what_if.editor.pairing is not None:
             downstream = what_if.sqnr_of(applied, progress=progress)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from quantscope.errors import BadDataError
+from quantscope.files.reading import Kind
 
 _MEMINFO = Path("/proc/meminfo")
 _LIMIT = Path("/sys/fs/cgroup/memory.max")
@@ -18,11 +19,13 @@ def free_memory() -> int | None:
     return min(found, default=None)
 
 
-def check_memory(needed: int, what: str, todo: str = "take fewer rows") -> None:
+def check_memory(
+    needed: int, what: str, todo: str = "take fewer rows", *, kind: Kind = BadDataError
+) -> None:
     """Refuse what needs more bytes than are left, before they are asked for."""
     left = free_memory()
     if left is not None and needed > left:
-        raise BadDataError(
+        raise kind(
             f"{what} would take {needed / 1e9:,.1f} GB, and {left / 1e9:,.1f} GB of memory are "
             f"left; {todo}"
         )

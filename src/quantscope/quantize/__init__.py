@@ -5,8 +5,8 @@ PyTorch is needed only for `quantize_torch`.
 
 from pathlib import Path
 
-from quantscope.data import Samples
-from quantscope.model import find_model
+from quantscope.data import Samples, SamplesSource, samples_for
+from quantscope.model import find_model, open_model
 from quantscope.progress import Progress, silent
 from quantscope.quantize.agreement import Agreement, program_agreement
 from quantscope.quantize.config import (
@@ -50,15 +50,17 @@ def quantize_model(
     output: str | Path,
     config: PtqConfig,
     *,
-    calibration: Samples | None = None,
+    calibration: SamplesSource | None = None,
     progress: Progress = silent,
 ) -> Quantized:
     """Quantize a file or a bundled model by its name, with the config's framework.
 
     onnxruntime takes ONNX files, torch takes float programs (.pt2) and ResNet8's weights
-    (.safetensors).
+    (.safetensors). `calibration` may be an array for each input by its name, batches of those, or
+    what --calibration-data names; without it, CIFAR-10's training images are taken.
     """
     backend = quantize_onnx if config.framework == "onnxruntime" else quantize_torch
-    return backend(
-        find_model(model), Path(output), config, calibration=calibration, progress=progress
-    )
+    path = find_model(model)
+    if calibration is not None and not isinstance(calibration, Samples):
+        calibration = samples_for(open_model(path), calibration)
+    return backend(path, Path(output), config, calibration=calibration, progress=progress)

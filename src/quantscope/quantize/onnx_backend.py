@@ -264,10 +264,11 @@ def _warnings(
     if enclosed:
         found.append(f"The layers inside {enclosed} stay float: they are not entered")
     if ranges.boundless:
-        more = f" and {len(ranges.boundless) - 1} more" if len(ranges.boundless) > 1 else ""
+        first, *others = ranges.boundless
+        what = f"Tensors '{first}' and {len(others)} more have" if others else f"'{first}' has"
         found.append(
-            f"The tensor '{ranges.boundless[0]}'{more} has values of {_BOUNDLESS} or infinity, as "
-            "masks have them, and so no range; the layers that read or write it stay float"
+            f"{what} values of {_BOUNDLESS} or infinity, as masks have them, and so no range; the "
+            "layers that read or write such stay float"
         )
     for layer in config.left_float:
         if not any(piece.op_type in _QUANTIZED_KINDS for piece in pieces[layer]):

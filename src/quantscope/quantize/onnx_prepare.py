@@ -187,18 +187,19 @@ def _name_nodes(graph: onnx.GraphProto, origins: Origins) -> bool:
 def _name_by_origin(
     node: onnx.NodeProto, origins: Origins, readers: Mapping[str, onnx.NodeProto]
 ) -> str:
-    """Give the layer's own name to the piece that writes its value, `name/Kind` to the others."""
+    """Name a piece of a layer beside it, as exporters do: /act/HardSwish has /act/HardSigmoid."""
     end, inner = node, False
     for _ in range(len(readers)):
         made = end.output[0]
         if made in origins:
             owner, name = origins[made]
-            if inner:
-                return f"{name}/{node.op_type}"
             # Behind a convolution with a folded BatchNormalization stands the value of the latter.
             before, shorter = origins.get(owner.input[0] if owner.input else "", (owner, name))
-            folded = owner.op_type != node.op_type and before.op_type == node.op_type
-            return shorter if folded else name
+            if not inner and before.op_type == node.op_type != owner.op_type:
+                return shorter
+            if name.endswith(f"/{owner.op_type}") and node.op_type != owner.op_type:
+                return name.removesuffix(owner.op_type) + node.op_type
+            return f"{name}/{node.op_type}" if inner else name
         if made not in readers:
             break
         end, inner = readers[made], True

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from quantscope.plain_text import many, printable
 from quantscope.report.table import Column, Number, Table
 from quantscope.report.wording import rounded
-from quantscope.study.bits import BitCell, BitMap, Width
+from quantscope.study.bits import BitCell, BitCurves, BitMap, Width
 
 BitsPart = str | Table
 
@@ -39,13 +39,51 @@ def bits_view(result: BitMap) -> Iterator[BitsPart]:
             yield f"{cell.label}: {printable(cell.reason)}"
 
 
+def curves_view(result: BitCurves) -> Iterator[BitsPart]:
+    """Say what was measured, then the score with other bits for each tensor alone."""
+    yield (
+        f"{printable(result.model)}, one tensor at a time with other bits, {result.execution} "
+        f"execution, {many(result.samples, result.sample_word)} of {printable(result.data)}"
+    )
+    form, factor = _score_form(result), _factor(result)
+    floats = "" if result.floats is None else f", float {rounded(factor * result.floats, form)}"
+    yield (
+        f"{result.measure}{_unit(result)}: as it is {rounded(factor * result.base, form)}{floats}"
+    )
+    widths = [point.bits for point in result.curves[0].points] if result.curves else []
+    for role in ("weights", "activations"):
+        curves = [curve for curve in result.curves if curve.role == role]
+        if not curves:
+            continue
+        yield Table(
+            f"{role}: change{_unit(result, points=True)} against the network as it is, by bits; "
+            f"intervals are in --json",
+            (
+                Column("tensor", kind="name"),
+                Column("has", right=True),
+                *(Column(str(bits), right=True) for bits in widths),
+            ),
+            tuple(
+                (
+                    printable(curve.tensor),
+                    str(curve.own_bits),
+                    *(
+                        Number(rounded(factor * point.delta, "+.2f"), point.delta)
+                        for point in curve.points
+                    ),
+                )
+                for curve in curves
+            ),
+        )
+
+
 def width_text(bits: Width) -> str:
     """Write a width, and `float` for what is not quantized."""
     return "float" if bits is None else str(bits)
 
 
 def _grid(result: BitMap, title: str, value: Callable[[BitCell], float | None], form: str) -> Table:
-    factor = 100 if result.unit == "share" else 1
+    factor = _factor(result)
     columns = [Column(width_text(bits), right=True) for bits in result.activations]
     rows = []
     for bits, cells in result.rows():
@@ -58,11 +96,15 @@ def _grid(result: BitMap, title: str, value: Callable[[BitCell], float | None], 
     return Table(title, (Column("", right=True), *columns), tuple(rows))
 
 
-def _score_form(result: BitMap) -> str:
+def _factor(result: BitMap | BitCurves) -> int:
+    return 100 if result.unit == "share" else 1
+
+
+def _score_form(result: BitMap | BitCurves) -> str:
     return ".2f" if result.unit in ("share", "dB") else ".4g"
 
 
-def _unit(result: BitMap, *, points: bool = False) -> str:
+def _unit(result: BitMap | BitCurves, *, points: bool = False) -> str:
     if result.unit == "share":
         return ", in points" if points else ", in %"
     return f", in {result.unit}" if result.unit else ""

@@ -41,6 +41,8 @@ class ComparedWithFloat(Protocol):
     @property
     def images(self) -> int: ...
     @property
+    def sample_word(self) -> str: ...
+    @property
     def data(self) -> str: ...
 
 
@@ -48,7 +50,7 @@ def origin_text(result: ComparedWithFloat) -> str:
     """Name the two models, the quantized one's execution, and the images."""
     return (
         f"{result.model} against {result.float_model}, {result.execution} execution, "
-        f"{many(result.images, 'image')} of {result.data}"
+        f"{many(result.images, result.sample_word)} of {result.data}"
     )
 
 

@@ -19,11 +19,11 @@ How something is added
 from quantscope.model import Execution
 from quantscope.run.batches import cores, run_side_by_side
 from quantscope.run.capture import Capture, CapturedTensor, capture
-from quantscope.run.classes import ClassAccuracy, Classes
+from quantscope.run.classes import ClassAccuracy, Classes, predicted_classes
 from quantscope.run.compare import Comparison, SideBySide, TensorComparison, compare, compare_with
 from quantscope.run.comparison_details import ComparisonDetails, gather_details
 from quantscope.run.cpu import cpu_name
-from quantscope.run.deviations import OutputDeviation
+from quantscope.run.deviations import OutputDeviation, match_floats, sqnr_of_outputs
 from quantscope.run.evaluate import (
     MeasureSource,
     classify,
@@ -54,14 +54,18 @@ from quantscope.run.measure import (
     pick_measure,
     score_of_classes,
 )
+from quantscope.run.measure import score as score_outputs
 from quantscope.run.onnx.suffix import SuffixRunner
 from quantscope.run.outputs import (
     Answers,
     Outputs,
     check_rows,
+    finite_rows,
     gather_outputs,
     join_batches,
     may_go_one_by_one,
+    same_outputs,
+    sample_word,
 )
 from quantscope.run.paired import ClassChange, PairedDelta, paired
 from quantscope.run.runnable import Runnable, Scores, open_runnable
@@ -118,6 +122,7 @@ __all__ = [
     "evaluate_float",
     "evaluate_outputs",
     "find_measure",
+    "finite_rows",
     "gap_between",
     "gather_details",
     "gather_outputs",
@@ -127,13 +132,19 @@ __all__ = [
     "judge_scores",
     "kernel_gap",
     "kernel_map",
+    "match_floats",
     "may_go_one_by_one",
     "open_runnable",
     "paired",
     "pick_measure",
     "predict_saturation",
+    "predicted_classes",
     "run_side_by_side",
+    "same_outputs",
+    "sample_word",
     "score_of_classes",
+    "score_outputs",
+    "sqnr_of_outputs",
     "trace_value",
     "weight_histogram",
 ]

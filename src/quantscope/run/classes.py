@@ -112,17 +112,23 @@ def find_classes(
     if labels is not None:
         check_labels(samples, count, model)
     names = samples.class_names if len(samples.class_names) == count else ()
-    # argmax would give a NaN's own place as the class.
-    with_nan = np.isnan(scores).any(axis=1)
     return Classes(
         scores=scores,
-        predictions=np.where(with_nan, NO_CLASS, scores.argmax(axis=1)),
+        predictions=predicted_classes(outputs),
         targets=labels,
         loss=cross_entropy(scores, labels, probabilities=probabilities)
         if loss and labels is not None
         else None,
         names=names or tuple(str(i) for i in range(count)),
     )
+
+
+def predicted_classes(outputs: Outputs) -> NDArray[np.int64]:
+    """Give the class of each row's largest score; `NO_CLASS` where a score is NaN."""
+    scores = class_scores(outputs)
+    assert scores is not None, "the first output is scores of classes"
+    # argmax would give a NaN's own place as the class.
+    return np.where(np.isnan(scores).any(axis=1), NO_CLASS, scores.argmax(axis=1))
 
 
 def labels_of(samples: Samples) -> NDArray[np.int64] | None:

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quantscope.arithmetic import sqnr_db_of_energies, sqnr_db_of_values
 from quantscope.errors import BadModelError
 from quantscope.run.outputs import Array, Outputs, row_chunks
 
 WORST = 5
 """The samples of an output that are named."""
 
+_VALUES_AT_ONCE = 1 << 20
 _TINY = float(np.finfo(np.float32).tiny)
 
 
@@ -85,41 +87,76 @@ def deviations(
     outputs: Outputs, floats: Outputs, indices: NDArray[np.int64]
 ) -> tuple[OutputDeviation, ...]:
     """Compare the outputs that both have; `floats` go by the same names."""
-    return tuple(_deviation(name, outputs[name], floats[name], indices) for name in floats)
+    found = []
+    for name, theirs in floats.items():
+        keeper = DeviationKeeper(name)
+        for rows in row_chunks({name: theirs}):
+            keeper.add(theirs[rows], outputs[name][rows])
+        found.append(keeper.finish(indices))
+    return tuple(found)
 
 
-def _deviation(name: str, q: Array, f: Array, indices: NDArray[np.int64]) -> OutputDeviation:
-    rows = len(f)
-    energy, error, own, both, largest = (np.zeros(rows) for _ in range(5))
-    for part in row_chunks({name: f}):
-        one, two = (np.asarray(v[part], np.float64).reshape(len(v[part]), -1) for v in (f, q))
+class DeviationKeeper:
+    """Adds up how far an output lies from the float model's, as rows come: five sums a row."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._shape: tuple[int, ...] = ()
+        self._parts: list[NDArray[np.float64]] = []
+
+    def add(self, floats: Array, outputs: Array) -> None:
+        """Add the next rows of both models; their shapes are the same."""
+        self._shape = floats.shape[1:]
+        f, q = (np.asarray(v, np.float64).reshape(len(v), -1) for v in (floats, outputs))
         with np.errstate(invalid="ignore", over="ignore"):
-            away = two - one
-            energy[part], error[part] = (one * one).sum(axis=1), (away * away).sum(axis=1)
-            own[part], both[part] = (two * two).sum(axis=1), (one * two).sum(axis=1)
-            largest[part] = np.abs(away).max(axis=1, initial=0.0)
-    finite = np.isfinite(energy) & np.isfinite(error)
-    signal, noise = float(energy[finite].sum()), float(error[finite].sum())
-    norms = np.sqrt(signal * float(own[finite].sum()))
-    by_row = ratio_db(energy, error)
-    order = [row for row in np.argsort(by_row, kind="stable")[:WORST] if error[row] > 0]
-    return OutputDeviation(
-        name=name,
-        shape=f.shape[1:],
-        sqnr_db=10 * float(np.log10(signal / noise)) if signal > 0 and noise > 0 else None,
-        cosine=float(both[finite].sum() / norms) if norms > 0 else None,
-        largest_difference=float(largest[finite].max()) if finite.any() else None,
-        exact=bool(finite.all()) and noise == 0,
-        not_finite=int((~finite).sum()),
-        worst=tuple(
-            WorstSample(
-                index=int(indices[row]),
-                sqnr_db=float(by_row[row]) if np.isfinite(by_row[row]) else None,
-                largest_difference=float(largest[row]),
-            )
-            for row in order
-        ),
-    )
+            away = q - f
+            sums = [(a * b).sum(axis=1) for a, b in ((f, f), (away, away), (q, q), (f, q))]
+            largest = np.abs(away).max(axis=1, initial=0.0)
+        self._parts.append(np.stack([*sums, largest]))
+
+    def finish(self, indices: NDArray[np.int64]) -> OutputDeviation:
+        """Give what the sums mean; `indices` are the rows' numbers in the full set."""
+        energy, error, own, both, largest = np.concatenate(self._parts, axis=1)
+        finite = np.isfinite(energy) & np.isfinite(error)
+        signal, noise = float(energy[finite].sum()), float(error[finite].sum())
+        norms = np.sqrt(signal * float(own[finite].sum()))
+        by_row = ratio_db(energy, error)
+        order = [row for row in np.argsort(by_row, kind="stable") if finite[row] and error[row] > 0]
+        return OutputDeviation(
+            name=self.name,
+            shape=self._shape,
+            sqnr_db=sqnr_db_of_energies(signal, noise),
+            cosine=float(both[finite].sum() / norms) if norms > 0 else None,
+            largest_difference=float(largest[finite].max()) if finite.any() else None,
+            exact=bool(finite.all()) and noise == 0,
+            not_finite=int((~finite).sum()),
+            worst=tuple(
+                WorstSample(
+                    index=int(indices[row]),
+                    sqnr_db=float(by_row[row]) if np.isfinite(by_row[row]) else None,
+                    largest_difference=float(largest[row]),
+                )
+                for row in order[:WORST]
+            ),
+        )
+
+
+def sqnr_of_outputs(floats: Outputs, outputs: Outputs, rows: NDArray[np.bool_]) -> float | None:
+    """Give the SQNR in dB of all outputs together over these rows; None where it is no number.
+
+    `floats` go by the same names.
+    """
+    if len(floats) == 1:
+        ((name, theirs),) = floats.items()
+        if theirs.size <= _VALUES_AT_ONCE:
+            return sqnr_db_of_values(theirs[rows], outputs[name][rows])
+    signal = error = 0.0
+    for name, theirs in floats.items():
+        for part in row_chunks({name: theirs}):
+            of_floats, of_error = row_energies(theirs, outputs[name], part)
+            signal += float(of_floats[rows[part]].sum())
+            error += float(of_error[rows[part]].sum())
+    return sqnr_db_of_energies(signal, error)
 
 
 def divergences(floats: Array, scores: Array, *, probabilities: bool) -> NDArray[np.float64]:

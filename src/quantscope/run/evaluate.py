@@ -19,7 +19,7 @@ from quantscope.run.measure import (
     pick_measure,
     score,
 )
-from quantscope.run.outputs import Answers, gather_outputs
+from quantscope.run.outputs import Answers, gather_outputs, sample_word
 from quantscope.run.paired import PairedDelta, paired
 from quantscope.run.runnable import Runnable, Scores, open_runnable
 
@@ -184,7 +184,7 @@ def evaluate_outputs(
         else _against(answers.outputs, theirs, floats, data, probabilities=probabilities),
         is_stand_in=runnable.model.is_stand_in,
         is_random=data.is_random,
-        sample_word="image" if data.shown_as() == "picture" else "sample",
+        sample_word=sample_word(data),
     )
 
 

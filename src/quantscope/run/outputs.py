@@ -71,6 +71,11 @@ def check_rows(found: Answers, model: str) -> Answers:
     return found
 
 
+def sample_word(samples: Samples) -> str:
+    """Say what a row is called: an image where the samples are pictures."""
+    return "image" if samples.shown_as() == "picture" else "sample"
+
+
 def free_disk() -> int:
     """Give the bytes that temporary files can still take."""
     return shutil.disk_usage(tempfile.gettempdir()).free
@@ -82,6 +87,12 @@ def row_chunks(outputs: Outputs) -> Iterator[slice]:
     row_bytes = 8 * sum(array[:1].size for array in outputs.values())
     step = max(1, CHUNK_BYTES // max(row_bytes, 1))
     return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
+
+
+def finite_rows(outputs: Outputs) -> NDArray[np.bool_]:
+    """Say of each sample whether all its values are finite."""
+    parts = [np.isfinite(array).reshape(len(array), -1).all(axis=1) for array in outputs.values()]
+    return np.asarray(np.logical_and.reduce(parts))
 
 
 def same_outputs(one: Outputs, other: Outputs) -> bool:

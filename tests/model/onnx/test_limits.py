@@ -10,6 +10,7 @@ from tiny_onnx import constant, conv_relu, model, saved, value
 
 from quantscope.data import Intake
 from quantscope.errors import BadModelError
+from quantscope.files import memory
 from quantscope.model import load_onnx, open_model
 from quantscope.quantize import PtqConfig, quantize_onnx
 from quantscope.run.onnx.sessions import open_session
@@ -141,6 +142,20 @@ def test_quantize_refuses_them_before_it_optimizes(tmp_path: Path) -> None:
     path = saved(looped(2**62), tmp_path)
     with pytest.raises(BadModelError, match="a loop in it repeats"):
         quantize_onnx(path, tmp_path / "q.onnx", PtqConfig())
+
+
+def test_a_model_that_does_not_fit_into_memory_is_told_before_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = load_onnx(saved(conv_relu(), tmp_path))
+    file.check_affordable()
+    monkeypatch.setattr(memory, "free_memory", lambda: 500)
+    with pytest.raises(BadModelError) as caught:
+        file.check_affordable()
+    assert str(caught.value) == (
+        "Running tiny.onnx would take 0.0 GB, and 0.0 GB of memory are left; close other "
+        "programs, or take a machine with more"
+    )
 
 
 def test_a_batch_that_nobody_runs_is_refused(tmp_path: Path) -> None:

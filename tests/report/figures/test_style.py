@@ -24,7 +24,7 @@ from quantscope.report import figures
 from quantscope.report.figures.style import DARK, LIGHT, plain, png_bytes, svg_bytes
 from quantscope.run.compare.results import TensorComparison
 from quantscope.run.evaluate import paired
-from quantscope.study.bits import BitCell, BitMap
+from quantscope.study.bits import BitCell, BitCurve, BitCurves, BitMap, CurvePoint
 
 NETWORK = read_onnx(load_onnx(find_model("resnet8-int8")))
 CHANGE = paired(evaluation([0, 1, 1, 2, 2, 2]), evaluation([0, 0, 1, 1, 2, 0]))
@@ -37,6 +37,16 @@ BITS = BitMap(
     *("q.onnx", "d", "f.onnx", "d", "reference", "data", "d", 100, "image"),
     *("top-1 accuracy", "share", True, "Wilson", WIDTHS, WIDTHS, tuple(CELLS), {}),
 )
+POINTS = tuple(CurvePoint(bits, 0.1 * bits, 0.1 * bits - 0.8, (-0.9, 0.1)) for bits in (2, 4, 8))
+CURVES = BitCurves(
+    *("q.onnx", "d", "f.onnx", "reference", "data", "d", 100, "image", "top-1 accuracy", "share"),
+    *(True, 0.8, 0.9),
+    curves=tuple(
+        BitCurve(layer, f"{layer}.{role}", role, 8, POINTS)  # type: ignore[arg-type]
+        for layer in ("stem", "head")
+        for role in ("weights", "activations")
+    ),
+)
 MAKERS: dict[str, Callable[..., Figure]] = {
     "sqnr": lambda **o: figures.sqnr_along(comparison(), comparison(), **o),
     "sources": lambda **o: figures.error_sources(comparison(), per_input=True, **o),
@@ -45,6 +55,7 @@ MAKERS: dict[str, Callable[..., Figure]] = {
     "channels": lambda **o: figures.channel_error(CONV, **o),
     "residuals": lambda **o: figures.residual_branches([RESIDUAL], comparison(), **o),
     "ranking": lambda **o: figures.sensitivity_ranking(result(*DISABLE), **o),
+    "curves": lambda **o: figures.bit_curves_figure(CURVES, **o),
     "bits": lambda **o: figures.bit_heatmap(BITS, **o),
     "confusion": lambda **o: figures.confusion(CHANGE.first, **o),
     "difference": lambda **o: figures.confusion_difference(CHANGE, **o),

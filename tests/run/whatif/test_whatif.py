@@ -156,11 +156,11 @@ def test_full_answers_take_all_images_and_can_be_stopped(tmp_path: Path) -> None
     effect = what_if.answer(edits, full=True, progress=lambda *step: seen.append(step))
     assert effect.evaluation.images == effect.against_base.second.images == len(IMAGES)
     assert ("Evaluating the edited model", 60, 60) in seen
-    assert {what for what, _, _ in seen} == {
-        "Evaluating the unedited model",
-        "Evaluating the edited model",
-        "Evaluating the float model",
-    }
+    own = {"Evaluating the unedited model", "Evaluating the edited model"}
+    assert {what for what, _, _ in seen} == own
+    against = effect.find_against_float(lambda *step: seen.append(step))
+    assert against is not None and against.second.images == len(IMAGES)
+    assert {what for what, _, _ in seen} == {*own, "Evaluating the float model"}
     whole = whole_run(effect.applied.proto, IMAGES, tmp_path, execution="reference", batch=BATCH)
     np.testing.assert_array_equal(effect.evaluation.scores, whole)
 

@@ -3,6 +3,7 @@
 import hashlib
 import mmap
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +14,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from quantscope.errors import BadModelError
-from quantscope.files import check_file
+from quantscope.files import check_file, check_memory
 from quantscope.model.network import Port
 from quantscope.model.onnx.checks import check_model, sort_nodes
 from quantscope.model.onnx.limits import check_affordable, check_functions
@@ -31,6 +32,9 @@ Format = Literal["float", "qdq", "qoperator", "mixed", "dynamic", "blocks"]
 
 _MOST_BYTES = 2**31 - 1
 """The size of the largest message that protobuf has."""
+
+_COPIES = 2
+"""How often a model's weights are in memory at least while it runs: as read, and as laid out."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,18 @@ class OnnxFile:
     def check_affordable(self) -> None:
         """Raise one line if no machine could run it; `inspect` and `graph` still show it."""
         _ = self._is_affordable
+        check_memory(
+            _COPIES * self._stored_bytes,
+            f"Running {self.path.name}",
+            "close other programs, or take a machine with more",
+            kind=BadModelError,
+        )
+
+    @cached_property
+    def _stored_bytes(self) -> int:
+        with suppress(OSError):  # a file that is gone by now is told when it is read
+            return sum(path.stat().st_size for path in (self.path, *self.external_files))
+        return 0
 
     @cached_property
     def _is_affordable(self) -> bool:

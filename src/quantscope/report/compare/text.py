@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from quantscope.plain_text import printable
+from quantscope.report.evaluate_text import deviation_table
 from quantscope.report.table import Column, Table
 from quantscope.report.wording import origin_text, rounded
 from quantscope.run.compare import (
@@ -19,6 +20,11 @@ def comparison_lines(result: Comparison, width: int | None = None) -> Iterator[s
     """Write the agreement, the tables, what was not compared and what stands out."""
     yield origin_text(result)
     yield _agreement(result)
+    if result.outputs and (result.output is None or len(result.outputs) > 1):
+        yield ""
+        table = deviation_table(result.outputs, result.sample_word)
+        yield "outputs against the float model's"
+        yield from table.lines(width)
     for table in comparison_text_tables(result):
         yield ""
         yield table.title
@@ -77,9 +83,10 @@ def _agreement(result: Comparison) -> str:
     if output is None:
         return f"no classes to compare: {result.no_output}"
     kl = "not finite" if output.kl_nats is None else f"{output.kl_nats:.3g} nats"
+    right = f" ({len(output.gained)} now right, {len(output.lost)} now wrong)"
     return (
-        f"same class for {output.class_agreement:.2%}, {len(output.changed)} changed "
-        f"({len(output.gained)} now right, {len(output.lost)} now wrong); "
+        f"same class for {output.class_agreement:.2%}, {len(output.changed)} changed"
+        f"{right if output.has_labels else ''}; "
         f"KL of the {output.kl_of} {kl}"
     )
 

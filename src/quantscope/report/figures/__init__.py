@@ -16,6 +16,7 @@ How a figure is added
 2. Its name here. `tests/report/figures/test_style.py` draws it in both themes.
 """
 
+from quantscope.report.figures.bit_curves import bit_curves_figure
 from quantscope.report.figures.bit_map import bit_heatmap
 from quantscope.report.figures.channels import channel_error
 from quantscope.report.figures.classes import confusion, confusion_difference, per_class_change
@@ -71,6 +72,7 @@ __all__ = [
     "VERMILLION",
     "ThemeName",
     "activation_histogram",
+    "bit_curves_figure",
     "bit_heatmap",
     "channel_error",
     "confusion",

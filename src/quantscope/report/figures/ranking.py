@@ -22,6 +22,7 @@ from quantscope.report.figures.style import (
     theme_of,
 )
 from quantscope.report.wording import signed
+from quantscope.run import MEASURES
 from quantscope.study.sensitivity import RowMode, Sensitivity, SensitivityRow
 
 _TITLE = "Sensitivity of the layers"
@@ -53,14 +54,14 @@ def sensitivity_ranking(sensitivity: Sensitivity, *, theme: ThemeName = "light")
         left,
         title=_TITLE,
         grid="x",
-        x="change of accuracy (percentage points, 95 % interval)",
+        x=_axis(sensitivity),
     )
     for number, (mode, right) in enumerate(zip(modes, rights, strict=True)):
         dress(right, title="", x=f"SQNR of {sensitivity.scores} (dB)", grid="x")
         shift = 0.0 if len(modes) == 1 else (number - 0.5) * 0.36
         rows = [row for row in sensitivity.rows if row.mode == mode]
         places = [names.index(row.layer) + shift for row in rows]
-        _draw_changes(left, rows, places, mode)
+        _draw_changes(left, rows, places, mode, 100 if sensitivity.unit == "share" else 1)
         _draw_sqnr(right, rows, places, mode)
         right.xaxis.set_major_locator(MaxNLocator(6 if len(modes) == 1 else 4))
     before = sensitivity.quantized if modes[0] == "disable" else None
@@ -78,12 +79,22 @@ def sensitivity_ranking(sensitivity: Sensitivity, *, theme: ThemeName = "light")
     note(
         figure,
         f"{plain(sensitivity.model, 60)}, {sensitivity.execution} execution, "
-        f"{many(sensitivity.images, 'image')}. Most sensitive on top, by SQNR with each layer "
-        f"{_MODES[modes[0]][0]}. Beside the marks: images gained and lost."
+        f"{many(sensitivity.images, sensitivity.sample_word)}. Most sensitive on top, by "
+        f"{'the score' if sensitivity.by_score else 'SQNR'} with each layer "
+        f"{_MODES[modes[0]][0]}. Beside the marks: {sensitivity.sample_word}s "
+        f"{'gained and lost' if sensitivity.unit == 'share' else 'that are better and worse'}."
         + ("" if base is None else f" Dashed: the quantized network, {base:.1f} dB.")
         + _left_out(sensitivity),
     )
     return figure
+
+
+def _axis(sensitivity: Sensitivity) -> str:
+    if sensitivity.measure == MEASURES["top1"].name:
+        return "change of accuracy (percentage points, 95 % interval)"
+    unit = "percentage points" if sensitivity.unit == "share" else sensitivity.unit
+    inside = f"{unit}, 95 % interval" if unit else "95 % interval"
+    return f"change of {plain(sensitivity.measure, 40)} ({inside})"
 
 
 def _left_out(sensitivity: Sensitivity) -> str:
@@ -92,12 +103,22 @@ def _left_out(sensitivity: Sensitivity) -> str:
 
 
 def _draw_changes(
-    axes: Axes, rows: Sequence[SensitivityRow], places: Sequence[float], mode: RowMode
+    axes: Axes,
+    rows: Sequence[SensitivityRow],
+    places: Sequence[float],
+    mode: RowMode,
+    factor: int,
 ) -> None:
-    """Draw changes of accuracy with their intervals, and beside them images gained and lost."""
+    """Draw changes of the score with their intervals, and beside them samples gained and lost."""
     label, colour, marker = _MODES[mode]
-    deltas = np.array([100 * row.delta for row in rows])
-    ends = np.array([[100 * end for end in row.interval_95] for row in rows])
+    known = [(row, place) for row, place in zip(rows, places, strict=True) if row.delta is not None]
+    if not known:
+        return
+    rows, places = [row for row, _ in known], [place for _, place in known]
+    deltas = np.array([factor * (row.delta or 0.0) for row in rows])
+    # Where one sample has a number there is no interval, and the mark stands alone.
+    intervals = [row.interval_95 or (row.delta or 0.0,) * 2 for row in rows]
+    ends = np.array([[factor * end for end in interval] for interval in intervals])
     axes.errorbar(
         deltas,
         places,

@@ -5,10 +5,8 @@ the samples, and no activation is carried into Python.
 """
 
 from math import prod
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quantscope.data import Samples, SamplesSource, check_batch, samples_for
 from quantscope.errors import BadModelError
@@ -29,7 +27,7 @@ from quantscope.run.compare.pair import Detail, PairRun
 from quantscope.run.compare.results import Comparison, Uncompared
 from quantscope.run.compare.scores import ScoreKeeper
 from quantscope.run.compare.statistics import Accumulator
-from quantscope.run.measure import Outputs
+from quantscope.run.outputs import sample_word
 from quantscope.run.runnable import open_runnable
 
 # The largest activation of a batch stays near the cores: measured, not a limit of anything.
@@ -93,7 +91,7 @@ def compare_pair(
     with run.started(images, size, threads):
         batches = run.batches(images, size)
         for (_, rows, count), found in run_side_by_side(run.run, batches, threads=threads):
-            scores.add(_first(found.float_outputs), _first(found.quantized_outputs), rows, count)
+            scores.add(found.float_outputs, found.quantized_outputs, rows, count)
             for sums in found.sums:
                 name = sums.probe.pair.name
                 if name not in accumulators:
@@ -104,10 +102,6 @@ def compare_pair(
     unseen = dict(run.unseen())
     seen = [each for name, each in accumulators.items() if name not in unseen]
     return run.finish(_comparison(run, images, seen, unseen, scores))
-
-
-def _first(outputs: Outputs) -> NDArray[Any]:
-    return next(iter(outputs.values()))
 
 
 def _comparison(
@@ -140,6 +134,8 @@ def _comparison(
         provenance=run.provenance(),
         made_from=recorded_digest(model) if run.is_told_by_digest() else None,
         no_output=scores.no_classes,
+        outputs=scores.outputs(),
+        sample_word=sample_word(images),
     )
 
 

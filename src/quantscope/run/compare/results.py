@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from quantscope.errors import BadModelError
 from quantscope.model import Execution, Role
+from quantscope.run.deviations import OutputDeviation
 
 SCHEMA_VERSION = 2
 """2: a tensor's `channels` are there only where they are asked for; it counts them always."""
@@ -147,7 +148,8 @@ class OutputAgreement:
     `kl_nats` is the mean over images of KL(float || quantized) of their softmax, or of the outputs
     themselves where the model ends in one, as `kl_of` says; None where a score is not finite.
     `changed` are the indices in the full set of images put into another class; `gained` and `lost`
-    those of them that only the quantized, only the float model gets right.
+    those of them that only the quantized, only the float model gets right; none where there are no
+    labels, as `has_labels` says.
     """
 
     images: int
@@ -158,6 +160,7 @@ class OutputAgreement:
     kl_nats: float | None
     kl_of: Literal["softmax", "output"]
     execution: Execution
+    has_labels: bool = True
 
     @property
     def class_agreement(self) -> float:
@@ -173,6 +176,7 @@ class OutputAgreement:
             "lost": self.lost.tolist(),
             "kl_nats": self.kl_nats,
             "kl_of": self.kl_of,
+            "has_labels": self.has_labels,
             "execution": self.execution,
         }
 
@@ -204,6 +208,9 @@ class Comparison:
     made_from: str | None = field(default=None, kw_only=True)
     no_output: str | None = field(default=None, kw_only=True)
     """The reason why there is no agreement of classes: the models are no classifiers."""
+    outputs: tuple[OutputDeviation, ...] = field(default=(), kw_only=True)
+    """Each output that has a row a sample, against the float model's."""
+    sample_word: str = field(default="image", kw_only=True)
 
     def __getitem__(self, name: str) -> TensorComparison:
         found = next((tensor for tensor in self.tensors if tensor.name == name), None)
@@ -243,6 +250,7 @@ class Comparison:
             "unseen": [asdict(tensor) for tensor in self.unseen],
             "output": None if self.output is None else self.output.to_dict(),
             "no_output": self.no_output,
+            "outputs": [each.to_dict() for each in self.outputs],
             "not_finite_from": self.not_finite_from,
             "usual": usual(self),
             "reading": list(reading(self)),

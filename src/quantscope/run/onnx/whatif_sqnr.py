@@ -259,11 +259,11 @@ class SqnrReader:
             model=evaluation.model,
             probabilities=self._runnable.gives_probabilities,
         )
+        first, own_scores = next(iter(evaluation.outputs.items()))
         if float_scores:
             ends = np.cumsum([len(part) for part in float_scores])[:-1]
-            own_scores = next(iter(evaluation.outputs.values()))
             for floats, own in zip(float_scores, np.split(own_scores, ends), strict=True):
-                scores.add(floats, own, len(own), len(own))
+                scores.add({first: floats}, {first: own}, len(own), len(own))
         no_output = scores.no_classes or (None if float_scores else _NO_CLASSES)
         order = [tensor.name for tensor in self._editor.network.tensors]
         return Comparison(
@@ -284,6 +284,8 @@ class SqnrReader:
             ),
             provenance=evaluation.provenance,
             no_output=no_output,
+            outputs=scores.outputs(),
+            sample_word=evaluation.sample_word,
         )
 
 

@@ -1,5 +1,7 @@
 """The unedited and the float model, evaluated once on one set of samples for many edits."""
 
+from threading import Lock
+
 from quantscope.data import Samples
 from quantscope.edit import Applied, Editor
 from quantscope.model import Model
@@ -35,6 +37,8 @@ class Baseline:
         )
         self._runnable, self._editor, self._measure = runnable, editor, measure
         self._int8_kernels, self._threads, self._batch = int8_kernels, threads, batch
+        # Whoever shows an effect may be the first to ask for the float model.
+        self._lock = Lock()
         self._base: Evaluation | None = None
         self._float: Evaluation | None = None
 
@@ -82,18 +86,22 @@ class Baseline:
 
     def _evaluate_float(self, progress: Progress) -> Evaluation | None:
         original = self._float_model()
-        if self._float is None and original is not None:
-            self._float = evaluate_float(
-                self._runnable,
-                self.samples,
-                measure=self._measure,
-                float_model=original,
-                batch=self._batch,
-                int8_kernels=self._int8_kernels,
-                threads=self._threads,
-                progress=progress,
-            )
+        with self._lock:
+            if self._float is None and original is not None:
+                self._float = self._run_float(original, progress)
         return self._float
+
+    def _run_float(self, original: Model, progress: Progress) -> Evaluation:
+        return evaluate_float(
+            self._runnable,
+            self.samples,
+            measure=self._measure,
+            float_model=original,
+            batch=self._batch,
+            int8_kernels=self._int8_kernels,
+            threads=self._threads,
+            progress=progress,
+        )
 
     def _float_model(self) -> Model | None:
         if self._measure is not None and self._measure.needs_floats:

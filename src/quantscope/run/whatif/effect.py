@@ -1,7 +1,7 @@
 """The effect of edits on scores and accuracy, as a value with what it is measured against."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from quantscope.edit import Applied, describe, edit_to_dict
 from quantscope.errors import BadDataError
 from quantscope.model import QuantParams
+from quantscope.progress import Progress, silent
 from quantscope.run.evaluation import Evaluation
 from quantscope.run.paired import PairedDelta
 from quantscope.run.whatif.runner import KernelChange
@@ -35,21 +36,32 @@ class Prediction:
 class Effect:
     """The first answer to a list of edits.
 
-    `against_base` is the edited model minus the unedited one, `against_float` minus the float one,
-    on the same samples; None where no float model is known, and where the score itself compares
-    with it. `unchanged`: every output of every sample is what it was.
+    `against_base` is the edited model minus the unedited one, on the same samples. `unchanged`:
+    every output of every sample is what it was.
     """
 
     evaluation: Evaluation
     against_base: PairedDelta
-    against_float: PairedDelta | None
     applied: Applied
     unchanged: bool
+    against_float_of: Callable[[Progress], PairedDelta | None] = field(repr=False)
     kernels_changed: tuple[KernelChange, ...] | None = None
     """Layers that are executed otherwise than in the unedited model, in runtime execution.
 
     None where that was not asked for.
     """
+
+    @property
+    def against_float(self) -> PairedDelta | None:
+        """The edited model minus the float one; see `find_against_float`."""
+        return self.find_against_float()
+
+    def find_against_float(self, progress: Progress = silent) -> PairedDelta | None:
+        """Give the edited model minus the float one, which is run when first asked for.
+
+        None where no float model is known, and where the score itself compares with it.
+        """
+        return self.against_float_of(progress)
 
     def predictions(self, indices: Sequence[int]) -> tuple[Prediction, ...]:
         """Give the predictions for chosen images, by their index in the full set."""

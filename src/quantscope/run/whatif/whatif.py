@@ -12,7 +12,7 @@ from quantscope.run.evaluate import MeasureSource
 from quantscope.run.evaluation import Evaluation
 from quantscope.run.measure import find_measure
 from quantscope.run.outputs import same_outputs
-from quantscope.run.paired import paired
+from quantscope.run.paired import PairedDelta, paired
 from quantscope.run.runnable import open_runnable
 from quantscope.run.whatif.baseline import Baseline
 from quantscope.run.whatif.downstream import DownstreamSqnr
@@ -104,17 +104,12 @@ class WhatIf:
         """Answer as `answer` does, for edits that this object's `editor` has applied."""
         baseline = self._baseline(full)
         base, evaluation = self._evaluations(baseline, applied, progress)
-        of_float = baseline.float(progress)
         return Effect(
             evaluation=evaluation,
             against_base=paired(evaluation, base),
-            against_float=(
-                None
-                if of_float is None or of_float.scored is None
-                else paired(evaluation, of_float)
-            ),
             applied=applied,
             unchanged=same_outputs(evaluation.outputs, base.outputs),
+            against_float_of=partial(_against_float, baseline, evaluation),
             kernels_changed=baseline.runner.kernels_changed(applied) if kernels else None,
         )
 
@@ -170,3 +165,12 @@ class WhatIf:
             samples = self.images if full else self.quick_images
             self._baselines[full] = self._open_baseline(samples)
         return self._baselines[full]
+
+
+def _against_float(
+    baseline: Baseline, evaluation: Evaluation, progress: Progress
+) -> PairedDelta | None:
+    of_float = baseline.float(progress)
+    if of_float is None or of_float.scored is None:
+        return None
+    return paired(evaluation, of_float)

@@ -5,6 +5,7 @@ How it is put together
   job runs.
 - `bit_map.py` runs the cells that its folder does not have yet, on any executor.
 - `results.py` holds what came of it.
+- `curves.py` gives each tensor other bits while all others stay as they are.
 - `quantized.py` writes the model of one cell.
 
 The network is calibrated once, at 8 bits; other widths keep its ranges (`SetBits`), so that what
@@ -13,7 +14,20 @@ differs between two cells is the number of bits and nothing else.
 
 from quantscope.study.bits.bit_map import BITS, bit_map
 from quantscope.study.bits.cells import edits_for
+from quantscope.study.bits.curves import BitCurve, BitCurves, CurvePoint, bit_curves
 from quantscope.study.bits.quantized import quantize_with_bits
 from quantscope.study.bits.results import BitCell, BitMap, Width
 
-__all__ = ["BITS", "BitCell", "BitMap", "Width", "bit_map", "edits_for", "quantize_with_bits"]
+__all__ = [
+    "BITS",
+    "BitCell",
+    "BitCurve",
+    "BitCurves",
+    "BitMap",
+    "CurvePoint",
+    "Width",
+    "bit_curves",
+    "bit_map",
+    "edits_for",
+    "quantize_with_bits",
+]

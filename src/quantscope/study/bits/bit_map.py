@@ -48,7 +48,7 @@ def bit_map(
     one after the other with all cores, or side by side on an `executor` of `concurrent.futures`.
     """
     check_samples(samples)
-    widths = (_checked("weights", weights), _checked("activations", activations))
+    widths = (check_widths("weights", weights), check_widths("activations", activations))
     base = open_model(model).as_onnx("the map of bits")
     if base.is_float:
         raise BadModelError(
@@ -127,7 +127,7 @@ def _content(model: OnnxModel) -> bytes:
     return bytes(model.proto.SerializeToString(deterministic=True))
 
 
-def _checked(what: str, given: Sequence[int]) -> tuple[Width, ...]:
+def check_widths(what: str, given: Sequence[int]) -> tuple[Width, ...]:
     """Give the widths in rising order, each once, and float after them."""
     for bits in given:
         if bits not in BIT_WIDTHS:

@@ -7,11 +7,14 @@ into one graph that computes once what they have in common, `sweep.py` runs it, 
 
 from quantscope.study.sensitivity.results import Base, RowMode, Sensitivity, SensitivityRow
 from quantscope.study.sensitivity.sensitivity import sensitivity
+from quantscope.study.sensitivity.sweep import Sweep, fitting_batch
 
 __all__ = [
     "Base",
     "RowMode",
     "Sensitivity",
     "SensitivityRow",
+    "Sweep",
+    "fitting_batch",
     "sensitivity",
 ]

@@ -19,8 +19,10 @@ class SensitivityRow:
 
     "disable": off, in the quantized network; "enable": on alone, all else off. `tensors` are those
     that were switched: the layer's weight, bias and output, and what cannot be switched without
-    them. `delta` is the accuracy so minus the accuracy before, with its paired interval; `gained`
-    and `lost` count the images that only now, and only before, are put into the right class, and
+    them. `score` is what the measure counts, and `accuracy` the same where that is top-1. `delta`
+    is the score so minus the score before, with its paired interval; None where no sample has a
+    number in both. `gained` and `lost` count the images that only now, and only before, are put
+    into the right class (by another measure the samples that are better now, or worse), and
     `changed` those put into any other. Indices are those in the full set.
 
     `logit_sqnr_db` is 20 log10(|f| / |f - q|) over all scores of all images, f the float model's;
@@ -32,17 +34,18 @@ class SensitivityRow:
     `rank` 1 is the layer whose quantization matters most, by SQNR of the logits, because a handful
     of changed images ranks layers by chance: in "disable" the highest SQNR (switching it off wins
     most), in "enable" the lowest (it does most harm alone). Equal SQNRs go by accuracy, then by the
-    order of the layers; scores that are not finite come last.
+    order of the layers; scores that are not finite come last. A measure that was asked for, and one
+    whose numbers are not right or wrong, ranks itself, and equal ones go by SQNR over all outputs.
     """
 
     layer: str
     op_type: str
     mode: RowMode
     tensors: tuple[str, ...]
-    accuracy: float
-    delta: float
-    interval_95: tuple[float, float]
-    p_value: float
+    accuracy: float | None
+    delta: float | None
+    interval_95: tuple[float, float] | None
+    p_value: float | None
     gained: int
     lost: int
     changed: int
@@ -53,6 +56,7 @@ class SensitivityRow:
     exact: bool
     unchanged: bool
     rank: int
+    score: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -60,11 +64,12 @@ class SensitivityRow:
 
 @dataclass(frozen=True)
 class Base:
-    """A network that rows are compared with; `logit_sqnr_db` and `exact` as in a row."""
+    """A network that rows are compared with; all as in a row."""
 
-    accuracy: float
+    accuracy: float | None
     logit_sqnr_db: float | None
     exact: bool
+    score: float | None = None
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,9 @@ class Sensitivity:
 
     `quantized` is the network as `execution` runs it, `all_off` the one with all of `rows` switched
     off; None where the mode does not need it. `scores` says whether the model gives logits or,
-    ending in a softmax, probabilities: SQNRs are of what it gives.
+    ending in a softmax, probabilities, or any other outputs: SQNRs are of what it gives.
+    `float_score` is None where the measure compares with the float model; `by_score` says that
+    the score ranks.
     """
 
     model: str
@@ -93,14 +100,20 @@ class Sensitivity:
     data: str
     data_digest: str
     images: int
-    scores: Literal["logits", "probabilities"]
-    float_accuracy: float
+    scores: Literal["logits", "probabilities", "outputs"]
+    float_accuracy: float | None
     quantized: Base | None
     all_off: Base | None
     rows: tuple[SensitivityRow, ...]
     not_switched: tuple[NotSwitched, ...]
     notes: tuple[str, ...]
     provenance: Mapping[str, str]
+    measure: str = "top-1 accuracy"
+    unit: str = "share"
+    higher_is_better: bool = True
+    float_score: float | None = None
+    by_score: bool = False
+    sample_word: str = "image"
 
     @property
     def modes(self) -> tuple[RowMode, ...]:
@@ -123,7 +136,12 @@ class Sensitivity:
             "data_digest": self.data_digest,
             "images": self.images,
             "scores": self.scores,
+            "measure": self.measure,
+            "unit": self.unit,
+            "higher_is_better": self.higher_is_better,
+            "ranked_by": self.measure if self.by_score else f"SQNR of the {self.scores}",
             "float_accuracy": self.float_accuracy,
+            "float_score": self.float_score,
             "quantized": asdict(self.quantized) if self.quantized else None,
             "all_off": asdict(self.all_off) if self.all_off else None,
             "rows": [row.to_dict() for row in self.rows],

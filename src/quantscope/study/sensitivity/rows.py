@@ -1,4 +1,4 @@
-"""Turn the scores of each variant into ranked rows."""
+"""Turn the outputs of each variant into ranked rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,10 +7,19 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.arithmetic import sqnr_db_of_values
 from quantscope.data import Samples
-from quantscope.model import Execution
-from quantscope.run import Evaluation, PairedDelta, Scores, judge_scores
+from quantscope.run import (
+    MEASURES,
+    Measure,
+    Outputs,
+    Score,
+    ScoreDelta,
+    finite_rows,
+    predicted_classes,
+    same_outputs,
+    score_outputs,
+    sqnr_of_outputs,
+)
 from quantscope.study.sensitivity.results import Base, RowMode, SensitivityRow
 
 
@@ -21,76 +30,111 @@ class Variant:
     layer: str
     op_type: str
     tensors: tuple[str, ...]
-    scores: Scores
+    outputs: Outputs
 
 
 @dataclass(frozen=True)
 class Judge:
-    """Compares scores with the float model's, on those images where these are finite."""
+    """Scores outputs by a measure, and compares them with the float model's.
 
-    images: Samples
-    execution: Execution
-    float_scores: Scores
+    SQNRs are of those samples for which the float model's outputs are finite. With `by_score` the
+    score itself ranks, and SQNRs break ties; without it the other way round.
+    """
+
+    samples: Samples
+    floats: Outputs
+    measure: Measure
+    by_score: bool = False
 
     @cached_property
     def finite(self) -> NDArray[np.bool_]:
-        """Whether the float model's scores are all finite, for each image."""
-        return np.asarray(np.isfinite(self.float_scores).all(axis=1))
+        """Whether the float model's outputs are all finite, for each sample."""
+        return finite_rows(self.floats)
 
-    def base(self, scores: Scores) -> Base:
+    def base(self, outputs: Outputs) -> Base:
+        found = self._score(outputs)
         return Base(
-            accuracy=self._evaluation(scores).accuracy,
-            logit_sqnr_db=self._sqnr_db(scores),
-            exact=self._is_exact(scores),
+            accuracy=self._accuracy(found),
+            logit_sqnr_db=self._sqnr_db(outputs),
+            exact=self._is_exact(outputs),
+            score=_value(found),
         )
 
     def rows(
-        self, mode: RowMode, base: Scores, variants: Sequence[Variant]
+        self, mode: RowMode, base: Outputs, variants: Sequence[Variant]
     ) -> tuple[SensitivityRow, ...]:
         """Give ranked rows, in the order of the variants."""
-        rows = [self._row(mode, base, variant) for variant in variants]
-        places = sorted(range(len(rows)), key=lambda place: (*_importance(rows[place]), place))
+        before = self._score(base)
+        rows = [self._row(mode, base, before, variant) for variant in variants]
+        places = sorted(range(len(rows)), key=lambda place: (*self._importance(rows[place]), place))
         ranks = {place: rank for rank, place in enumerate(places, start=1)}
         return tuple(replace(row, rank=ranks[place]) for place, row in enumerate(rows))
 
-    def _row(self, mode: RowMode, base: Scores, variant: Variant) -> SensitivityRow:
-        now = self._evaluation(variant.scores)
-        paired = PairedDelta(now, self._evaluation(base))
-        sqnr, before = (self._sqnr_db(scores) for scores in (variant.scores, base))
+    def _row(self, mode: RowMode, base: Outputs, before: Score, variant: Variant) -> SensitivityRow:
+        now = self._score(variant.outputs)
+        delta = ScoreDelta(now, before, self.samples.indices)
+        sqnr, sqnr_before = (self._sqnr_db(outputs) for outputs in (variant.outputs, base))
         return SensitivityRow(
             layer=variant.layer,
             op_type=variant.op_type,
             mode=mode,
             tensors=variant.tensors,
-            accuracy=now.accuracy,
-            delta=paired.delta,
-            interval_95=paired.interval_95,
-            p_value=paired.p_value,
-            gained=len(paired.gained),
-            lost=len(paired.lost),
-            changed=len(paired.changed),
-            gained_images=tuple(paired.gained.tolist()),
-            lost_images=tuple(paired.lost.tolist()),
+            accuracy=self._accuracy(now),
+            delta=delta.delta if delta.samples else None,
+            interval_95=delta.interval_95,
+            p_value=delta.p_value,
+            gained=len(delta.better),
+            lost=len(delta.worse),
+            changed=self._changed(variant.outputs, base, delta),
+            gained_images=tuple(delta.better.tolist()),
+            lost_images=tuple(delta.worse.tolist()),
             logit_sqnr_db=sqnr,
-            sqnr_change_db=None if sqnr is None or before is None else sqnr - before,
-            exact=self._is_exact(variant.scores),
-            unchanged=np.array_equal(variant.scores, base, equal_nan=True),
+            sqnr_change_db=None if sqnr is None or sqnr_before is None else sqnr - sqnr_before,
+            exact=self._is_exact(variant.outputs),
+            unchanged=same_outputs(variant.outputs, base),
             rank=0,
+            score=_value(now),
         )
 
-    def _sqnr_db(self, scores: Scores) -> float | None:
-        return sqnr_db_of_values(self.float_scores[self.finite], scores[self.finite])
+    def _changed(self, outputs: Outputs, base: Outputs, delta: ScoreDelta) -> int:
+        """Count the samples put into another class, or else those with another score."""
+        if self.measure in (MEASURES["top1"], MEASURES["agreement"]):
+            return int((predicted_classes(outputs) != predicted_classes(base)).sum())
+        return len(delta.better) + len(delta.worse)
 
-    def _is_exact(self, scores: Scores) -> bool:
-        return np.array_equal(scores[self.finite], self.float_scores[self.finite])
+    def _score(self, outputs: Outputs) -> Score:
+        return score_outputs(self.measure, outputs, self.samples, self.floats)
 
-    def _evaluation(self, scores: Scores) -> Evaluation:
-        return judge_scores(scores, self.images, model="a variant", execution=self.execution)
+    def _accuracy(self, found: Score) -> float | None:
+        return found.value if self.measure == MEASURES["top1"] else None
+
+    def _sqnr_db(self, outputs: Outputs) -> float | None:
+        return sqnr_of_outputs(self.floats, outputs, self.finite)
+
+    def _is_exact(self, outputs: Outputs) -> bool:
+        return all(
+            np.array_equal(outputs[name][self.finite], theirs[self.finite])
+            for name, theirs in self.floats.items()
+        )
+
+    def _importance(self, row: SensitivityRow) -> tuple[float, ...]:
+        """Give a key that sorts what matters most first.
+
+        Outputs without an SQNR come last, unless they are the float model's own.
+        """
+        sign = -1.0 if row.mode == "disable" else 1.0
+        known = row.exact or row.logit_sqnr_db is not None
+        sqnr = np.inf if row.logit_sqnr_db is None else row.logit_sqnr_db
+        if not self.by_score:
+            return not known, sign * sqnr, sign * self._gain(row.delta, row.exact)
+        return not known, sign * self._gain(row.score, row.exact), sign * sqnr
+
+    def _gain(self, value: float | None, exact: bool) -> float:
+        """Give a number that is the larger the better; what is exact has no SQNR of its own."""
+        if value is None:
+            return np.inf if exact else 0.0
+        return value if self.measure.higher_is_better else -value
 
 
-def _importance(row: SensitivityRow) -> tuple[bool, float, float]:
-    """Give a key that sorts what matters most first."""
-    sign = -1.0 if row.mode == "disable" else 1.0
-    if row.logit_sqnr_db is None:
-        return not row.exact, sign * np.inf, sign * row.delta
-    return False, sign * row.logit_sqnr_db, sign * row.delta
+def _value(found: Score) -> float | None:
+    return None if np.isnan(found.value) else found.value

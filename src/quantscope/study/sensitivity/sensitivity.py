@@ -4,8 +4,9 @@ A layer's quantization is off in the quantized network, or on alone in the float
 run in one graph that computes once whatever they have in common: see `graph`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
@@ -21,12 +22,19 @@ from quantscope.model import (
 from quantscope.model.onnx import OnnxModel
 from quantscope.progress import Progress, silent
 from quantscope.run import (
+    MEASURES,
+    Measure,
+    MeasureSource,
     Outputs,
     Runnable,
-    Scores,
     cores,
     evaluate,
+    find_measure,
+    finite_rows,
+    match_floats,
     open_runnable,
+    pick_measure,
+    sample_word,
 )
 from quantscope.run.compare import from_another
 from quantscope.run.onnx.suffix import ValueGraph, executed_graph, value_graph
@@ -51,6 +59,7 @@ def sensitivity(
     images: SamplesSource,
     *,
     float_model: ModelSource | None = None,
+    measure: MeasureSource | None = None,
     mode: Mode = "disable",
     execution: Execution = "reference",
     int8_kernels: bool | None = None,
@@ -66,8 +75,9 @@ def sensitivity(
 
     `mode` "disable" switches it off in the quantized network, "enable" on alone, all else off;
     "both" does one after the other. `execution` is the quantized network's; "runtime" goes with
-    "disable" only. The float model always runs as its file states it; None works for bundled
-    models and for those that say what they were made from. `threads` 0 means all cores.
+    "disable" only. `measure` None counts what the samples allow, as `evaluate` does. The float
+    model always runs as its file states it; None works for bundled models and for those that say
+    what they were made from. `threads` 0 means all cores.
     """
     check_batch(batch)
     if execution == "runtime" and mode != "disable":
@@ -90,13 +100,13 @@ def sensitivity(
     for each in modes:
         variants = _Variants(editor, targets.found, each, original, execution, int8_kernels)
         sweep = Sweep(images, size, threads, _WHAT[each], progress)
-        found = sweep.outputs(variants)
-        scores = {name: _first_of(outputs) for name, outputs in found.items()}
-        swept[each] = _Swept(variants, scores)
-        _check_finite(swept[each].scores[_FLOAT], original.name)
+        swept[each] = _Swept(variants, _as_base(sweep.outputs(variants)))
+        _check_finite(swept[each].outputs[_FLOAT], original.name)
     first = swept[modes[0]]
-    judge = Judge(images, execution, first.scores[_FLOAT])
-    bases = {each: judge.base(part.scores[_BASE]) for each, part in swept.items()}
+    asked = find_measure(measure) if isinstance(measure, str) else measure
+    judge = _judge(first, images, floats, asked)
+    bases = {each: judge.base(part.outputs[_BASE]) for each, part in swept.items()}
+    of_float = None if judge.measure.needs_floats else judge.base(judge.floats)
     return Sensitivity(
         model=editor.model.name,
         digest=editor.model.digest,
@@ -107,14 +117,14 @@ def sensitivity(
         data=images.name,
         data_digest=images.digest,
         images=len(images),
-        scores="probabilities" if floats.gives_probabilities else "logits",
-        float_accuracy=judge.base(judge.float_scores).accuracy,
+        scores=_given(judge, floats),
+        float_accuracy=None if of_float is None else of_float.accuracy,
         quantized=bases.get("disable"),
         all_off=bases.get("enable"),
         rows=tuple(
             row
             for each, part in swept.items()
-            for row in judge.rows(each, part.scores[_BASE], part.switched)
+            for row in judge.rows(each, part.outputs[_BASE], part.switched)
         ),
         not_switched=targets.skipped,
         notes=(
@@ -123,12 +133,43 @@ def sensitivity(
             *targets.notes,
         ),
         provenance=floats.provenance,
+        measure=judge.measure.name,
+        unit=judge.measure.unit,
+        higher_is_better=judge.measure.higher_is_better,
+        float_score=None if of_float is None else of_float.score,
+        by_score=judge.by_score,
+        sample_word=sample_word(images),
     )
 
 
-def _first_of(outputs: Outputs) -> Scores:
-    scores: Scores = next(iter(outputs.values()))
-    return scores.reshape(len(scores), -1) if scores.ndim > 2 else scores
+def _as_base(found: Mapping[str, Outputs]) -> dict[str, Outputs]:
+    """Give the outputs of all variants by the base's names; the float model's keep their own."""
+    names = tuple(found[_BASE])
+    return {
+        variant: outputs if variant == _FLOAT else dict(zip(names, outputs.values(), strict=True))
+        for variant, outputs in found.items()
+    }
+
+
+def _judge(swept: "_Swept", samples: Samples, floats: Runnable, measure: Measure | None) -> Judge:
+    """Give what scores the variants: by a measure that was asked for the score itself ranks.
+
+    So it does where its numbers are not right or wrong, of which a handful changes by chance.
+    """
+    outputs = swept.outputs[_BASE]
+    theirs = match_floats(
+        outputs, swept.outputs[_FLOAT], model="the quantized model", float_model=floats.name
+    )
+    chosen = measure or pick_measure(outputs, samples, probabilities=floats.gives_probabilities)
+    by_score = measure is not None or chosen.unit != "share"
+    return Judge(samples, theirs, chosen, by_score)
+
+
+def _given(judge: Judge, floats: Runnable) -> Literal["logits", "probabilities", "outputs"]:
+    if floats.gives_probabilities:
+        return "probabilities"
+    is_class = judge.measure in (MEASURES["top1"], MEASURES["agreement"])
+    return "logits" if is_class else "outputs"
 
 
 def _open_editor(model: OnnxModel, float_model: ModelSource | None) -> Editor:
@@ -161,19 +202,21 @@ def _left_out(judge: Judge, float_model: str) -> Iterator[str]:
     if without.size:
         yield (
             f"{float_model} gives NaN or infinite scores for {without.size:,} of "
-            f"{len(judge.images):,} images, first image {judge.images.indices[without[0]]}; "
+            f"{len(judge.samples):,} images, first image {judge.samples.indices[without[0]]}; "
             f"SQNRs are of the others"
         )
 
 
 def _check_images(floats: Runnable, images: Samples) -> None:
     """Find out before the long work whether the images fit the model, and their labels too."""
-    ends = [int(images.labels.argmin()), int(images.labels.argmax())]
+    ends = [0]
+    if images.targets is not None:
+        ends = [int(images.targets.argmin()), int(images.targets.argmax())]
     evaluate(floats, images.select(ends))
 
 
-def _check_finite(scores: Scores, model: str) -> None:
-    if not np.isfinite(scores).all(axis=1).any():
+def _check_finite(outputs: Outputs, model: str) -> None:
+    if not finite_rows(outputs).any():
         raise BadModelError(
             f"{model} gives NaN or infinite scores for every image, against which nothing can be "
             f"ranked; quantscope compare says where they start"
@@ -249,16 +292,16 @@ class _Variants:
 
 @dataclass(frozen=True)
 class _Swept:
-    """The variants of one mode and the scores of each, by its name."""
+    """The variants of one mode and the outputs of each, by its name."""
 
     variants: _Variants
-    scores: dict[str, Scores]
+    outputs: Mapping[str, Outputs]
 
     @property
     def switched(self) -> list[Variant]:
         tensors = self.variants.tensors
         return [
-            Variant(name, op_type, tensors[name], self.scores[_LAYER + name])
+            Variant(name, op_type, tensors[name], self.outputs[_LAYER + name])
             for name, op_type in self.variants.targets
         ]
 

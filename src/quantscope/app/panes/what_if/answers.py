@@ -132,10 +132,12 @@ def answer_on(
     """On the whole sample, or on more images; raises what goes wrong."""
     if images is not session.sample:
         effect = _open(session, way, images).effect_of(applied, full=True, progress=progress)
+        effect.find_against_float()
     else:
         asked = asked_for(session, way)
         with asked.lock:
             effect = asked.what_if.effect_of(applied, full=True, kernels=False, progress=progress)
+            effect.find_against_float()
     return _settled(Answer(session, applied.edits, way, applied, images, effect))
 
 
@@ -207,6 +209,7 @@ def _first(question: Answer) -> Answer:
     assert question.applied is not None, "who asks has applied the edits"
     with asked.lock:
         effect = asked.what_if.effect_of(question.applied, kernels=False)
+        effect.find_against_float()  # here, and not where it is shown
     return replace(question, effect=effect, images=asked.what_if.quick_images)
 
 

@@ -7,28 +7,30 @@ Where it does not (`pieces`), a batch of many samples is run in pieces, one a th
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
+from math import prod
 from typing import Any, NamedTuple
 
+import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
 from quantscope.data import Intake, Samples, check_samples
 from quantscope.errors import BadModelError
 from quantscope.run.batches import cores, run_side_by_side
-from quantscope.run.onnx.sessions import run_session, session_of
+from quantscope.run.onnx.sessions import open_proto, run_session, session_of, session_options
 from quantscope.run.onnx.suffix.graph import ValueGraph, submodel
 from quantscope.run.onnx.suffix.kept import KeptValues, Size
 from quantscope.run.onnx.suffix.pieces import may_split
 
 Array = NDArray[Any]
 
-_NUMPY_TYPES = frozenset(
-    f"tensor({kind})"
+_NUMPY_TYPES = {
+    f"tensor({kind})": np.dtype({"float": "float32", "double": "float64"}.get(kind, kind))
     for kind in (
         *("bool", "double", "float", "float16"),
         *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     )
-)
+}
 
 
 _ROWS = 64
@@ -163,12 +165,43 @@ class PartRunner:
             yield feeds, max(least, end - start), end - start
 
     def sizes(self, graph: ValueGraph, names: Sequence[str]) -> dict[str, Size]:
-        """Measure the values that can be given out as arrays, by a run of two samples."""
+        """Measure the values that can be given out as arrays.
+
+        Where onnxruntime knows their shapes nothing is run; else two samples are.
+        """
         if not names:
             return {}
-        few = self.samples.select(range(min(2, len(self.samples))))
-        values, rows = self._probe(graph, names)(few)
-        return {name: Size(-(-v.nbytes // rows), v.dtype) for name, v in values.items()}
+        options = session_options("reference", threads=1)
+        # Nothing is run here, so no weights need be laid out for it.
+        options.add_session_config_entry("session.disable_prepacking", "1")
+        session = open_proto(submodel(graph, {}, names), options)
+        stated = self._stated(session)
+        found = {name: size for name, size in stated.items() if size is not None}
+        unknown = [name for name in names if name in stated and stated[name] is None]
+        if unknown:
+            few = self.samples.select(range(min(2, len(self.samples))))
+            values, rows = self._probe(graph, unknown)(few)
+            found |= {name: Size(-(-v.nbytes // rows), v.dtype) for name, v in values.items()}
+        return {name: found[name] for name in names if name in found}
+
+    def _stated(self, session: ort.InferenceSession) -> dict[str, Size | None]:
+        """Give the sizes of a session's outputs by their shapes; None where these are not known."""
+        firsts = {value.shape[0] for value in session.get_inputs() if value.shape}
+        batch = self.intake.fixed_batch
+        found: dict[str, Size | None] = {}
+        for value in session.get_outputs():
+            dtype = _NUMPY_TYPES.get(value.type)
+            if dtype is None:
+                continue
+            open_sizes = [size for size in value.shape if not isinstance(size, int)]
+            if not open_sizes and batch is not None:
+                found[value.name] = Size(-(-prod(value.shape) * dtype.itemsize // batch), dtype)
+            elif open_sizes and open_sizes[0] and {*open_sizes} == firsts and len(open_sizes) == 1:
+                row = prod(size for size in value.shape if isinstance(size, int))
+                found[value.name] = Size(row * dtype.itemsize, dtype)
+            else:
+                found[value.name] = None
+        return found
 
     def _probe(
         self, graph: ValueGraph, names: Sequence[str]
