@@ -21,7 +21,11 @@ from quantscope.report.figures.bit_map import bit_heatmap
 from quantscope.report.figures.channels import channel_error
 from quantscope.report.figures.classes import confusion, confusion_difference, per_class_change
 from quantscope.report.figures.feature_maps import feature_maps
-from quantscope.report.figures.histograms import activation_histogram, weight_histograms
+from quantscope.report.figures.histograms import (
+    activation_histogram,
+    value_histogram,
+    weight_histograms,
+)
 from quantscope.report.figures.ranking import sensitivity_ranking
 from quantscope.report.figures.residuals import residual_branches
 from quantscope.report.figures.scales import scales_along, weight_ranges
@@ -91,6 +95,7 @@ __all__ = [
     "sqnr_along",
     "svg_bytes",
     "theme_of",
+    "value_histogram",
     "weight_histograms",
     "weight_ranges",
     "weights_heatmap",
