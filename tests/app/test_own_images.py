@@ -11,13 +11,16 @@ from playing import playing
 from playwright.sync_api import Page, expect
 
 from quantscope.app.lab import lab_of
-from quantscope.app.panes.header import numbers, percent
+from quantscope.app.own_lab import OwnTrial
+from quantscope.app.panes.header import numbers
 from quantscope.app.panes.sample_rows import thumbnail_of
+from quantscope.app.panes.scores import percent
 from quantscope.app.place import Given
 from quantscope.data import load_npz
 from quantscope.errors import QuantscopeError
 from quantscope.quantize import PtqConfig, quantize_onnx
 from quantscope.run import evaluate
+from quantscope.study import StudyConfig
 
 CLASSES, SHAPE = 3, (3, 10, 14)
 
@@ -94,7 +97,7 @@ def test_own_images_are_measured_on_the_page(open_page: Callable[..., Page], fol
         expect(page.get_by_test_id("what-if")).to_contain_text("400 images, its arithmetic")
         expect(more).to_be_hidden()
         page.get_by_test_id("tab-PTQ lab").click()
-        expect(page.get_by_test_id("no-lab")).to_contain_text("not with images.npz")
+        expect(page.get_by_test_id("lab")).to_contain_text("Calibrated with images.npz")
         # The same form takes other files: what does not fit is one line, and the page goes on.
         page.get_by_test_id("open-toggle").click()
         for field, value in zip(("path", "float", "data"), files, strict=True):
@@ -127,9 +130,16 @@ def test_images_that_do_not_fit_are_one_failure(folder: Path) -> None:
     assert numbers(session).text.count("narrow.npz") == 1
 
 
-def test_the_lab_says_why_it_has_no_images(folder: Path) -> None:
-    with pytest.raises(QuantscopeError, match=r"not with images\.npz; quantize with your own"):
-        lab_of(given(folder, "images.npz").open())
+def test_the_lab_tries_settings_with_images_of_ones_own(folder: Path) -> None:
+    session = given(folder, "images.npz").open()
+    lab = lab_of(session)
+    list(lab.run([StudyConfig(PtqConfig(calibration_images=32))], lambda *_: None))
+    (trial,) = lab.newest_first
+    assert isinstance(trial, OwnTrial)
+    for execution in ("reference", "runtime"):
+        expected = evaluate(trial.model, session.sample, execution=execution)
+        assert trial.evaluations[execution].accuracy == expected.accuracy
+    assert lab.trial(trial.key) is trial
 
 
 def test_data_that_cannot_be_read_is_one_line(folder: Path) -> None:

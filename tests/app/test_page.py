@@ -6,7 +6,7 @@ import pytest
 from playing import playing, settled
 from playwright.sync_api import Page, expect
 
-from quantscope.app.panes.header import percent, points
+from quantscope.app.panes.scores import percent, points
 from quantscope.data import load_sample
 from quantscope.run import evaluate, kernel_gap, paired
 from quantscope.run.compare.compare import compare

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from playwright.sync_api import Locator, Page, expect
 
-from quantscope.app.panes.header import percent, points
+from quantscope.app.panes.scores import percent, points
 from quantscope.edit import Edit, Recipe
 from quantscope.run.whatif.whatif import Effect
 

@@ -41,16 +41,13 @@ class Accuracies:
         return next((run.scored for run in runs if run is not None and run.scored), None)
 
     def against_float(self, which: Of) -> PairedDelta | None:
-        """Compare with the float model image by image, where there are labels: minus float."""
+        """Compare with the float model sample by sample, minus float; None where that has no score.
+
+        It has none where the score itself says how far a model is from it.
+        """
         mine = self.of(which)
-        if mine is None or self.float_ is None:
+        if mine is None or mine.scored is None:
             return None
-        return paired(mine, self.float_) if are_right_or_wrong(mine, self.float_) else None
-
-
-def are_right_or_wrong(*evaluations: Evaluation) -> bool:
-    """Whether all are accuracies: classes held against labels, and nothing else was asked for."""
-    return all(
-        each.tells_classes and each.scored is not None and each.scored.measure == ACCURACY
-        for each in evaluations
-    )
+        if self.float_ is None or self.float_.scored is None:
+            return None
+        return paired(mine, self.float_)

@@ -1,13 +1,13 @@
 """Try settings on a float model: trials that all pages share. No marimo here."""
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import Any, get_args
 
-from quantscope.app.opened import Opened
+from quantscope.app.own_lab import OwnTrial, OwnTrials
 from quantscope.app.session import Session
 from quantscope.errors import BadConfigError, QuantscopeError
 from quantscope.model import Model
@@ -34,12 +34,18 @@ _YES = {"yes": True, "no": False}
 class Lab:
     """The trials of one float model, with their files in a folder that goes with it.
 
-    `failures` are configurations that could not be had, by label, with the reason.
+    They are `Trials` on CIFAR-10's images where the model is fed those, else `OwnTrials` on the
+    samples at hand. `failures` are configurations that could not be had, by label, with the reason.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, own: Session | None = None) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="quantscope-lab-")
-        self.trials = Trials(model, Path(self._folder.name))
+        folder = Path(self._folder.name)
+        self.trials: Trials | OwnTrials = (
+            Trials(model, folder)
+            if own is None
+            else OwnTrials(model, own.sample, own.measured_by, folder)
+        )
         self.failures: dict[str, str] = {}
         self.shown: set[Path] = set()
         """The models that pages have opened: they are never dropped."""
@@ -49,7 +55,8 @@ class Lab:
         for number, config in enumerate(configs, start=1):
             self.failures.pop(config.label(), None)
             try:
-                self.trials.attempt(config, progress=_count_trials(progress, number, len(configs)))
+                told = _count_trials(progress, number, len(configs))
+                self.trials.attempt(config, progress=told)
             except QuantscopeError as error:
                 # The error of a single one is shown by the job itself, beside the form.
                 if len(configs) == 1 or type(error).__name__ == "StoppedError":
@@ -58,18 +65,27 @@ class Lab:
             self._drop()
             yield
 
-    def trial(self, key: str) -> Trial:
-        found = next((trial for trial in self.trials.trials if trial.row.key == key), None)
+    def trial(self, key: str) -> Trial | OwnTrial:
+        found = next((trial for trial in self.newest_first if key_in(trial) == key), None)
         if found is None:
             raise BadConfigError("This configuration is not kept any more; try it again")
         return found
 
+    @property
+    def newest_first(self) -> tuple[Trial | OwnTrial, ...]:
+        kept: tuple[Trial | OwnTrial, ...] = (*self.trials.trials,)
+        return kept[::-1]
+
     def _drop(self) -> None:
         """Forget the oldest trials beyond the bound, with their files."""
-        kept = self.trials.trials
+        kept: Sequence[Any] = self.trials.trials
         old = [trial for trial in kept if trial.model not in self.shown]
         for trial in old[: max(0, len(kept) - _MOST_TRIALS)]:
             self.trials.forget(trial)
+
+
+def key_in(trial: Trial | OwnTrial) -> str:
+    return trial.key if isinstance(trial, OwnTrial) else trial.row.key
 
 
 def config_from(values: Mapping[str, Any]) -> StudyConfig:
@@ -151,35 +167,28 @@ _lock = Lock()
 
 
 def lab_of(session: Session) -> Lab:
-    """Find the lab of what is shown; it refuses images that a person gave.
-
-    No training images are known for those.
-    """
-    if session.given is not None:
-        raise QuantscopeError(
-            f"Settings are tried here with CIFAR-10's images, not with {session.sample.name}; "
-            f"quantize with your own: quantscope quantize FLOAT.onnx -o OUT.onnx "
-            f"--calibration-data FILE.npz, and open OUT.onnx"
-        )
-    return lab_for(session.opened)
-
-
-def lab_for(opened: Opened) -> Lab:
     """Find the lab of the float model that is shown, or that the shown model was made from."""
+    opened = session.opened
     model = opened.model if opened.is_float else opened.original
-    if model is None:
-        raise QuantscopeError(
+    if model is None or opened.is_stand_in:
+        raise NoFloatError(
             "Other settings are tried on the float model, which is not known here; give it too "
             "when you open the quantized one, or open it alone"
         )
-    if model.framework != "onnx":
+    if session.is_bundled_sample and model.framework != "onnx":
         raise QuantscopeError(
             f"{model.name} is a PyTorch program; open the float model as ONNX to quantize it here"
         )
+    own = None if session.is_bundled_sample else session
+    key = model.digest if own is None else f"{model.digest} {own.sample.digest} {own.measured_by}"
     with _lock:
         # Taken out and put in again: the one used longest ago stands first and goes first.
-        found = _labs.pop(model.digest, None) or Lab(model)
-        _labs[model.digest] = found
+        found = _labs.pop(key, None) or Lab(model, own)
+        _labs[key] = found
         while len(_labs) > _MOST_LABS:
             _labs.pop(next(iter(_labs)))
         return found
+
+
+class NoFloatError(QuantscopeError):
+    """The float model is missing, and giving it would help."""

@@ -14,6 +14,7 @@ from quantscope.app.memo import use_one_heap
 from quantscope.app.opened import DEFAULT_MODEL
 from quantscope.app.place import Given
 from quantscope.app.session import Session
+from quantscope.data import RowWishes
 from quantscope.errors import BadConfigError, MissingExtraError
 from quantscope.files import write_whole
 from quantscope.model import parse_patiently_everywhere
@@ -36,6 +37,9 @@ def launch(
     float_model: str | None,
     data: str | None = None,
     *,
+    wishes: RowWishes | None = None,
+    measure: str | None = None,
+    lower_is_better: bool = False,
     host: str = "127.0.0.1",
     port: int | None = None,
     browser: bool = True,
@@ -51,11 +55,16 @@ def launch(
         )
     use_one_heap()
     parse_patiently_everywhere()  # marimo reads its notebook while modules are loaded beside it
-    given = Given(model or DEFAULT_MODEL, float_model or "", data or "")
+    given = Given(
+        model or DEFAULT_MODEL,
+        float_model or "",
+        data or "",
+        wishes or RowWishes(),
+        measure or "",
+        lower_is_better=lower_is_better,
+    )
     session = given.open()
     chosen = free_port(host) if port is None else check_port(host, port)
-    told = {"--model": given.model, "--float": given.float_model, "--data": given.data}
-    wanted = [part for option, value in told.items() if value for part in (option, value)]
     from marimo._cli.cli import main
 
     from quantscope.app.doors import Keys, doors_of_marimo
@@ -75,7 +84,7 @@ def launch(
                 *("--host", host, "--port", str(chosen), "--base-url", keys.path, "--no-sandbox"),
                 *("--token", "--token-password", keys.token, "--headless"),
                 *([] if edit else ["--session-ttl", "30"]),
-                *("--", *wanted),
+                *("--", *given.to_arguments()),
             ],
             standalone_mode=False,  # signals are answered to by the command line
         )

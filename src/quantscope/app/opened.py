@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from quantscope.app.memo import Shared
-from quantscope.app.usual import given_samples
-from quantscope.data import Samples
+from quantscope.app.memo import Shared, give_back
+from quantscope.data import RowWishes, Samples, samples_for
 from quantscope.errors import BadModelError, QuantscopeError
 from quantscope.files import check_file, is_there
 from quantscope.model import (
@@ -136,16 +135,20 @@ def open_pair(model: str | Path, float_model: str | Path | None = None) -> Opene
     path = _existing(model)
     given = None if float_model is None else _existing(float_model)
     key = (_stamp(path), given and _stamp(given))
-    return _pairs.get(key, lambda: _open(path, given))
+    found = _pairs.get(key, lambda: _open(path, given))
+    give_back()
+    return found
 
 
-def kept_samples(data: str, model: Model) -> Samples | None:
-    """Load what every command's --data means for this model; None for the bundled sample."""
-    if data == "sample":
+def kept_samples(data: str, model: Model, wishes: RowWishes | None = None) -> Samples | None:
+    """Load what every command's --data means for this model; None where nothing was said."""
+    said = wishes is not None and wishes != RowWishes()
+    if data in ("", "sample") and not said:
         return None
     path = Path(data).absolute()
-    key = (_stamp(path) if is_there(path) else data, model.digest)
-    return _samples.get(key, lambda: given_samples(model, data))
+    is_file = data and is_there(path)
+    key = (_stamp(path) if is_file else data, model.digest, repr(wishes))
+    return _samples.get(key, lambda: samples_for(model, data or None, wishes=wishes))
 
 
 def short_name(path: Path) -> str:

@@ -8,6 +8,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -139,10 +140,9 @@ class Page:
             self._edited = made
         return self._edited
 
-    @property
-    def data(self) -> str:
-        """The samples as they were given; empty for the bundled ones."""
-        return self._given.data
+    def given_as(self, model: Path, float_model: Path | None) -> Given:
+        """Give another model with what else was given here: samples, and what is counted."""
+        return replace(self._given, model=str(model), float_model=str(float_model or ""))
 
     def open(self, given: Given) -> None:
         """Show another pair; what is wrong with it is a line beside where it was asked for.
@@ -239,9 +239,9 @@ class Page:
     def _on_opener(self, _widget: Any, message: dict[str, str], _buffers: Any) -> None:
         if message.get("do") != "open":
             return
-        files = (message.get(key, "") for key in ("float_model", "data"))
+        floats, data = (message.get(key, "") for key in ("float_model", "data"))
         if model := message.get("model"):
-            self.open(Given(model, *files))
+            self.open(Given(model, floats, data).counted_as(self._home))
         else:
             self.opener.error = ""  # the browser has hidden what it said before
             self.opener.error = "Give a model: choose one above, or write the path of a file"
@@ -255,7 +255,7 @@ class Page:
         elif message.get("do") == "tab" and message.get("tab") in TABS:
             self.tabs.tab = message["tab"]
         elif message.get("do") == "random":
-            self.open(replace(self._given, data="random"))
+            self.open(self._given.with_random_rows())
 
     def _on_strip(self, _widget: Any, message: dict[str, Any], _buffers: Any) -> None:
         if message.get("do") == "undo":

@@ -4,16 +4,18 @@ What the command has opened, and where every page begins, is left out of the add
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from json import dumps, loads
 from pathlib import Path
 from typing import Any
 
 from quantscope.app.opened import DEFAULT_MODEL, kept_samples, open_pair
 from quantscope.app.session import Session, session_for
+from quantscope.data import PictureWishes, RowWishes
 from quantscope.errors import BadConfigError, QuantscopeError
 from quantscope.model import Layer, Network, QuantTensor
 from quantscope.report import layer_tensors
-from quantscope.run import Measure
+from quantscope.run import Measure, find_measure
 
 
 @dataclass(frozen=True)
@@ -80,12 +82,61 @@ class Given:
     model: str = DEFAULT_MODEL
     float_model: str = ""
     data: str = ""
+    wishes: RowWishes = field(default_factory=RowWishes)
+    measure: str = ""
+    """What is counted, as --measure has it. A function of a person's own is code that is run, so
+    only the command names it, never an address or the form."""
+    lower_is_better: bool = False
 
-    def open(self, measure: Measure | None = None) -> Session:
+    def open(self) -> Session:
         floats = _at_home(self.float_model) if self.float_model else None
         opened = open_pair(_at_home(self.model), floats)
-        samples = kept_samples(str(_at_home(self.data)), opened.model) if self.data else None
-        return session_for(opened, samples, measure)
+        data = str(_at_home(self.data)) if self.data else ""
+        samples = kept_samples(data, opened.model, self.wishes)
+        return session_for(opened, samples, self._measure())
+
+    def with_random_rows(self) -> "Given":
+        """Give the same model with rows made at random in the shapes that were wished for."""
+        shapes = RowWishes(shapes=self.wishes.shapes, seed=self.wishes.seed)
+        return replace(self, data="random", wishes=shapes)
+
+    def counted_as(self, other: "Given") -> "Given":
+        """Give the same with the measure of `other`."""
+        return replace(self, measure=other.measure, lower_is_better=other.lower_is_better)
+
+    def _measure(self) -> Measure | None:
+        if not self.measure:
+            return None
+        return find_measure(self.measure, lower_is_better=self.lower_is_better)
+
+    def to_arguments(self) -> list[str]:
+        """Give it as arguments of the notebook; `from_arguments` reads them."""
+        told = {f"--{key}": value for key, value in self.to_dict().items()}
+        told["--measure"] = self.measure
+        told["--lower"] = "yes" if self.lower_is_better else ""
+        told["--wishes"] = "" if self.wishes == RowWishes() else dumps(asdict(self.wishes))
+        return [part for option, value in told.items() if value for part in (option, value)]
+
+    @classmethod
+    def from_arguments(cls, arguments: Mapping[str, Any]) -> "Given":
+        told = {key: str(value or "") for key, value in arguments.items()}
+        wishes = RowWishes()
+        if text := told.get("wishes"):
+            found = loads(text)
+            pictures: dict[str, Any] = {
+                key: tuple(value) if isinstance(value, list) else value
+                for key, value in found["pictures"].items()
+            }
+            shapes = {name: tuple(shape) for name, shape in found["shapes"].items()}
+            wishes = RowWishes(shapes, PictureWishes(**pictures), found["seed"])
+        return cls(
+            told.get("model") or DEFAULT_MODEL,
+            told.get("float", ""),
+            told.get("data", ""),
+            wishes,
+            told.get("measure", ""),
+            lower_is_better=bool(told.get("lower")),
+        )
 
     def to_dict(self) -> dict[str, str]:
         """Give it as the form of the page has it."""
@@ -148,15 +199,12 @@ def begin_at(arguments: Mapping[str, Any], query: Mapping[str, Any]) -> Beginnin
 
     The beginning then has the first error as a line.
     """
-    home = Given(
-        arguments.get("model") or DEFAULT_MODEL,
-        arguments.get("float") or "",
-        arguments.get("data") or "",
-    )
+    home = Given.from_arguments(arguments)
     place, error = Place.from_query(query), ""
-    for given in (place.given, home):
+    for asked in (place.given, home):
         try:
-            if given is not None:
+            if asked is not None:
+                given = asked.counted_as(home)
                 shown = replace(place, given=None if given == home else given)
                 return Beginning(given.open(), shown, home, error)
         except QuantscopeError as found:

@@ -6,11 +6,10 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from quantscope.app.accuracies import Accuracies, Of
-from quantscope.app.memo import Memo, Shared
+from quantscope.app.memo import Memo, Shared, give_back
 from quantscope.app.mistake import mistake
 from quantscope.app.opened import Opened
-from quantscope.app.usual import usual_samples
-from quantscope.data import Samples, load_full, stratified
+from quantscope.data import Samples, load_full, samples_for, stratified
 from quantscope.errors import QuantscopeError, StoppedError
 from quantscope.model import Execution, QuantTensor
 from quantscope.progress import Progress, silent
@@ -51,7 +50,7 @@ class Session:
     ) -> None:
         self.opened, self.measured_by = opened, measure
         self.given = samples
-        self._all = samples or usual_samples(opened.model)
+        self._all = samples or samples_for(opened.model)
         self.sample = stratified(self._all, SAMPLE)
         self.failures: dict[str, str] = {}
         self.kernels: KernelMap | None = None
@@ -281,6 +280,7 @@ class Session:
         # Whatever goes wrong in one part, the others are still found.
         except Exception as error:
             self.failures[name] = mistake(error)
+        give_back()
         yield
 
     def _best(self, name: str) -> Any:
@@ -338,5 +338,5 @@ def session_for(
     opened: Opened, samples: Samples | None = None, measure: Measure | None = None
 ) -> Session:
     """The session of this pair, these rows and this measure, kept while a page shows it."""
-    key = (*opened.key, samples.digest if samples else "", measure and measure.name)
+    key = (*opened.key, samples.digest if samples else "", measure)
     return _sessions.get(key, lambda: Session(opened, samples, measure))

@@ -1,24 +1,27 @@
 """Run `quantscope play`: open the playground."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quantscope.cli.options import FloatModel
+from quantscope.cli.options import Data, FloatModel, LowerIsBetter, MeasureOption
+from quantscope.cli.rows import takes_rows
+
+if TYPE_CHECKING:
+    from quantscope.data import RowWishes
 
 
+@takes_rows
 def command(
     model: Annotated[
         str | None,
-        typer.Argument(help="A quantized model, or a bundled one (resnet8-int8).", metavar="QUANT"),
+        typer.Argument(help="A model, or a bundled one (resnet8-int8).", metavar="MODEL"),
     ] = None,
     float_model: FloatModel = None,
-    data: Annotated[
-        str | None,
-        typer.Option(
-            help="FILE.npz with images and labels to measure with, instead of CIFAR-10's."
-        ),
-    ] = None,
+    data: Data = None,
+    rows: "RowWishes | None" = None,
+    measure: MeasureOption = None,
+    lower_is_better: LowerIsBetter = False,
     port: Annotated[
         int | None, typer.Option(help="The port; left out, the first free one from 2718 on.")
     ] = None,
@@ -36,7 +39,19 @@ def command(
 
     Example: quantscope play resnet8-uint8
     Example: quantscope play my_int8.onnx --float my_float.onnx --data my_images.npz
+    Example: quantscope play any_network.onnx
     """
     from quantscope.app.launch import launch
 
-    launch(model, float_model, data, host=host, port=port, browser=browser, edit=edit)
+    launch(
+        model,
+        float_model,
+        data,
+        wishes=rows,
+        measure=measure,
+        lower_is_better=lower_is_better,
+        host=host,
+        port=port,
+        browser=browser,
+        edit=edit,
+    )

@@ -82,7 +82,7 @@ def warnings_of(outcome: Outcome, clips: Clips) -> Iterator[EditWarning]:
 
 def clip_notes(plan: EditPlan, wiring: Wiring, clips: Clips) -> Iterator[str]:
     """Tell of each ReLU or Clip that is put back where a quantizer is switched off."""
-    for name in (n for n in wiring.tensors if n in plan.off and n in clips):
+    for name in wiring.in_order(name for name in plan.off if name in clips):
         text = " and a ".join(clip.text for clip in clips[name])
         if all(clip.certain for clip in clips[name]):
             yield f"The {text} that the quantizer of {name} replaced is put back"

@@ -1,6 +1,6 @@
 """This module finds the ReLUs and Clips that a quantizer does the work of, and puts them back."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,14 +44,17 @@ def folded_clips(
     """
     found: dict[str, tuple[FoldedClip, ...]] = {}
     pairs = {} if pairing is None else pairing.by_name
+    layers: dict[str | None, str | None] = {}
+    for matched in () if pairing is None else pairing.layers:
+        layers.setdefault(matched.layer, matched.float_layer)
+    made = {o.name: layer for layer in floats.layers for o in layer.outputs} if floats else {}
     for tensor in network.tensors:
         pair = pairs.get(tensor.name)
         if pair is None:
             if tensor.folded_relu:
                 found[tensor.name] = (_likely(tensor),)
         elif pair.through_relu and pairing and floats and float_graph:
-            own = next((p.float_layer for p in pairing.layers if p.layer == pair.layer), None)
-            path = _path_back(floats, pair.float_name, own)
+            path = _path_back(made, pair.float_name, layers.get(pair.layer))
             clips = [_clip(layer, float_graph) for layer in path if layer.op_type in _CLIPS]
             found[tensor.name] = tuple(reversed(clips))
     return found
@@ -65,9 +68,11 @@ def _likely(tensor: QuantTensor) -> FoldedClip:
     return FoldedClip(f"{tensor.producer}.relu", "Relu", 0.0, np.inf, certain=False)
 
 
-def _path_back(floats: Network, value: str, start: str | None) -> Iterator[Layer]:
-    """Give the float layers from the one that makes `value` back to, without, the one named."""
-    made = {o.name: layer for layer in floats.layers for o in layer.outputs}
+def _path_back(made: Mapping[str, Layer], value: str, start: str | None) -> Iterator[Layer]:
+    """Give the layers from the one that makes `value` back to, without, the one named.
+
+    `made` are the layers by what they make.
+    """
     layer = made.get(value)
     while layer is not None and layer.name != start:
         yield layer

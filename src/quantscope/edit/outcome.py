@@ -50,12 +50,10 @@ def resolve(plan: EditPlan, wiring: Wiring, network: Network, floats: FloatValue
     """Find parameters, integers and float values of all that a plan reaches; nothing is written."""
     notes = list(plan.notes)
     biases = tuple(bias_outcomes(plan, wiring, floats, notes.append))
-    derived = {site.name for site in wiring.bias_sites}
-    reached = {*plan.params, *plan.off, *plan.integers} - derived
+    reached = {*plan.params, *plan.off, *plan.integers} - wiring.derived
     tensors = tuple(
-        _outcome(plan, network, floats, tensor, notes)
-        for name, tensor in wiring.tensors.items()
-        if name in reached
+        _outcome(plan, network, floats, wiring.tensors[name], notes)
+        for name in wiring.in_order(reached)
     )
     notes += floats.notes(_rounded(tensors, biases))
     return Outcome(tensors, biases, tuple(dict.fromkeys(notes)))

@@ -112,8 +112,8 @@ def check_can_be_off(wiring: Wiring, tensor: QuantTensor) -> None:
             f"{tensor.name} cannot be switched off: the model gives its integers as an output"
         )
     # Before IR version 4, initializers were listed among the inputs too.
-    given = graph.inputs - graph.initializers.keys()
-    if not given.isdisjoint(tensor.integer_names):
+    given = graph.inputs
+    if any(name in given and name not in graph.initializers for name in tensor.integer_names):
         raise BadModelError(
             f"{tensor.name} cannot be switched off: it comes into the model as "
             f"{tensor.params.dtype}"

@@ -241,7 +241,7 @@ def find_target(network: Network, name: str) -> tuple[QuantTensor, ...]:
 def parts_of(network: Network, layer: Layer) -> tuple[QuantTensor, ...]:
     """Give the quantized constants that a layer reads and the quantized tensors that it makes."""
     constants = [o.quant for o in layer.inputs if o.quant and o.quant.role != "activation"]
-    made = [t for t in network.tensors if t.producer == layer.name and t.role == "activation"]
+    made = network.activations_by_layer.get(layer.name, ())
     return tuple(dict.fromkeys([*constants, *made]))
 
 

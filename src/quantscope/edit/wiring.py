@@ -129,6 +129,37 @@ class Wiring:
     value_mates: Mapping[str, tuple[str, ...]]
     bias_sites: tuple[BiasSite, ...]
 
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """The place of each tensor among all."""
+        return {name: place for place, name in enumerate(self.tensors)}
+
+    @cached_property
+    def derived(self) -> frozenset[str]:
+        """The names of biases that follow their layer's input and weights."""
+        return frozenset(site.name for site in self.bias_sites)
+
+    @cached_property
+    def _sites(self) -> Mapping[str, tuple[int, ...]]:
+        found: dict[str, list[int]] = {}
+        for place, site in enumerate(self.bias_sites):
+            for name in {site.name, site.x, site.w}:
+                found.setdefault(name, []).append(place)
+        return {name: tuple(places) for name, places in found.items()}
+
+    def in_order(self, names: Iterable[str]) -> list[str]:
+        """Give those of the names that are tensors, in the network's order."""
+        return sorted((name for name in names if name in self.places), key=self.places.__getitem__)
+
+    def sites_of(self, names: Iterable[str]) -> Iterator[BiasSite]:
+        """Give the biases that are, or whose input or weights are, one of these; in their order.
+
+        An edit reaches few of them: looking through all for each would go with the square of the
+        layers when each layer is edited in turn.
+        """
+        for place in sorted({place for name in names for place in self._sites.get(name, ())}):
+            yield self.bias_sites[place]
+
     def root(self, name: str) -> str:
         """Find the tensor whose quantizer states the parameters of this one."""
         follows = self.tensors[name].follows

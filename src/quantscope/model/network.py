@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from pathlib import Path
 from typing import Any, Literal
@@ -227,6 +228,15 @@ class Network:
             if operand.run_time_dtype is not None
         }
         return tuple(found.values())
+
+    @cached_property
+    def activations_by_layer(self) -> Mapping[str, tuple[QuantTensor, ...]]:
+        """The quantized tensors that each layer makes, by its name."""
+        found: dict[str, list[QuantTensor]] = {}
+        for tensor in self.tensors:
+            if tensor.role == "activation" and tensor.producer is not None:
+                found.setdefault(tensor.producer, []).append(tensor)
+        return {name: tuple(tensors) for name, tensors in found.items()}
 
     @property
     def macs(self) -> int | None:

@@ -10,6 +10,7 @@ from quantscope.run import Evaluation, KernelGap, OutputDeviation, PairedDelta
 # A confusion table of more classes than this fits no terminal; the lowest ones are named instead.
 _MOST_CLASSES = 20
 _LOWEST_CLASSES = 10
+_WORST_SHOWN = 3
 
 
 def evaluation_view(
@@ -81,7 +82,7 @@ def deviation_table(outputs: Sequence[OutputDeviation], sample_word: str = "samp
         sqnr = "exact" if each.exact else "–" if each.sqnr_db is None else f"{each.sqnr_db:.2f}"
         worst = ", ".join(
             f"{row.index} ({'–' if row.sqnr_db is None else f'{row.sqnr_db:.1f}'})"
-            for row in each.worst
+            for row in each.worst[:_WORST_SHOWN]
         )
         rows.append(
             (

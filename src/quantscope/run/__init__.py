@@ -30,7 +30,6 @@ from quantscope.run.evaluate import (
     evaluate,
     evaluate_float,
     evaluate_outputs,
-    judge_scores,
 )
 from quantscope.run.evaluation import AgainstFloat, Evaluation
 from quantscope.run.gap import KernelGap, gap_between, kernel_gap, kernel_map
@@ -129,7 +128,6 @@ __all__ = [
     "histograms",
     "integer_network",
     "join_batches",
-    "judge_scores",
     "kernel_gap",
     "kernel_map",
     "match_floats",

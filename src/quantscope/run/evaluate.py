@@ -31,8 +31,6 @@ __all__ = [
     "evaluate",
     "evaluate_float",
     "evaluate_outputs",
-    "evaluate_scores",
-    "judge_scores",
     "one_row_each",
     "paired",
 ]
@@ -230,33 +228,6 @@ def _against(
         is_stand_in=evaluated.is_stand_in,
         kl_nats=kl if kl is not None and np.isfinite(kl) else None,
         outputs=deviations(outputs, floats, data.indices),
-    )
-
-
-def evaluate_scores(
-    scores: Scores, data: Samples, runnable: Runnable, *, name: str = "", digest: str = ""
-) -> Evaluation:
-    """Judge a classifier's scores, one row a sample; see `evaluate_outputs`."""
-    return evaluate_outputs(
-        {runnable.model.outputs[0].name: scores}, data, runnable, name=name, digest=digest
-    )
-
-
-def judge_scores(scores: Scores, data: Samples, *, model: str, execution: Execution) -> Evaluation:
-    """Take each row's largest score for its class; nothing is said of loss and provenance."""
-    outputs = {"scores": scores}
-    classes = find_classes(outputs, data, model=model, probabilities=False, loss=False)
-    return Evaluation(
-        model=model,
-        digest="",
-        execution=execution,
-        data=data.name,
-        data_digest=data.digest,
-        indices=data.indices,
-        outputs=outputs,
-        scored=score(MEASURES["top1"], outputs, data),
-        classes=classes,
-        provenance={},
     )
 
 

@@ -7,10 +7,11 @@ import pytest
 from playing import settled
 from playwright.sync_api import Page, expect
 
-from quantscope.app.lab import SIZES, config_from, lab_for, methods_of, sizes_of
+from quantscope.app.lab import SIZES, config_from, lab_of, methods_of, sizes_of
 from quantscope.app.opened import open_pair
-from quantscope.app.panes.header import percent, points
 from quantscope.app.panes.ptq_lab import EXECUTIONS
+from quantscope.app.panes.scores import percent, points
+from quantscope.app.session import session_for
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError
 from quantscope.model import bundled_models
@@ -102,7 +103,7 @@ def test_a_field_that_is_no_number_is_named(values: dict[str, str], line: str) -
 
 
 def test_figures_of_the_lab_have_the_page_s_words() -> None:
-    lab = lab_for(open_pair("resnet8"))
+    lab = lab_of(session_for(open_pair("resnet8")))
     lab.trials.attempt(config_from({"calibration_images": "8", "weights": "int8"}))
     figure = accuracy_figure(lab.trials.result(), names=EXECUTIONS)
     assert figure is not None
@@ -112,4 +113,6 @@ def test_figures_of_the_lab_have_the_page_s_words() -> None:
 
 
 def test_the_lab_of_a_float_model_is_that_of_what_was_made_from_it() -> None:
-    assert lab_for(open_pair("resnet8")) is lab_for(open_pair("resnet8-int8"))
+    assert lab_of(session_for(open_pair("resnet8"))) is lab_of(
+        session_for(open_pair("resnet8-int8"))
+    )

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
-from quantscope.app.panes.image_maps import why_no_maps
 
-from quantscope.app.lab import lab_for
+from quantscope.app.lab import lab_of
 from quantscope.app.opened import open_pair
 from quantscope.app.panes.residuals import show as show_residuals
+from quantscope.app.panes.sample_maps import why_no_maps
 from quantscope.app.panes.trace import trace_html, why_not
 from quantscope.app.place import first_selection, select_layer
 from quantscope.app.session import Session
@@ -107,7 +107,7 @@ def test_a_pytorch_program_says_what_is_for_onnx_only(
     assert "int8.pt2 was made from a float model with SHA-256" in str(alone.opened.no_float)
     assert "the float model, which is not known here" in why_no_maps(alone, first)
     with pytest.raises(QuantscopeError, match="give it too when you open the quantized one"):
-        lab_for(alone.opened)
+        lab_of(alone)
     found = show_residuals(alone, first).text
     assert found.count("<section") == 3
     with_float = open_pair(program, random_resnet8)
@@ -115,4 +115,4 @@ def test_a_pytorch_program_says_what_is_for_onnx_only(
     layers = with_float.network.layers
     written = next(x for x in layers if any(o.quant for o in x.outputs))
     assert not why_no_maps(Session(with_float), select_layer(written))
-    assert lab_for(with_float).trials.trials == ()
+    assert lab_of(Session(with_float)).trials.trials == ()

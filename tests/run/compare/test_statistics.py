@@ -116,6 +116,18 @@ def as_channels(net: TinyQdq, quantize: Quantize) -> str:
     return quantize("y", 0.05, 0)
 
 
+@pytest.mark.parametrize("constant", [0.0, 0.3, 3.1])
+def test_a_constant_has_no_deviation(constant: float, net: Residual, tmp_path: Path) -> None:
+    found = compared(net, tmp_path, np.full_like(MANY[:11], constant), 4)["x"]
+    assert found.float_values is not None and found.quantized_values is not None
+    for values in (found.float_values, found.quantized_values):
+        assert values.min == values.mean == values.max and values.std == 0
+    assert found.float_values.mean == np.float32(constant)
+    for channel in found.channels:
+        assert channel.float_std == channel.quantized_std == 0
+        assert channel.float_mean == np.float32(constant)
+
+
 def test_what_is_not_finite_is_found_where_nothing_else_is_measured(tmp_path: Path) -> None:
     pictures = RNG.normal(0, 1, (10, 3, 4, 5)).astype(np.float32)
     pictures[[4, 9], 0, 0, 0] = 100

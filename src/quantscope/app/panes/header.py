@@ -6,12 +6,13 @@ from html import escape
 import marimo as mo
 import numpy as np
 
-from quantscope.app.accuracies import ACCURACY, Accuracies, Of, are_right_or_wrong
+from quantscope.app.accuracies import ACCURACY, Accuracies, Of
 from quantscope.app.panes.parts import MAKE_ROWS, OPEN_DATA, OPEN_FLOAT, QUANTIZE, missing, safe
+from quantscope.app.panes.scores import delta_text, ends_text, score_text
 from quantscope.app.session import Session
 from quantscope.app.words import word
 from quantscope.plain_text import printable
-from quantscope.report import FORMATS, amount, number, quantized_text, signed
+from quantscope.report import FORMATS, amount, quantized_text
 from quantscope.run import Evaluation, Score
 
 _MISSING = {
@@ -58,13 +59,13 @@ def _missing(session: Session, error: str) -> Iterator[tuple[str, ...]]:
         yield opened.no_float, OPEN_FLOAT
     elif opened.is_stand_in:
         yield (
-            f"No float original is known: {opened.name} with its quantizers switched off stands in "
-            f"for it, so what its weights lost when they were rounded cannot be seen.",
+            "No float original is known: the model with its quantizers off stands in for it, so "
+            "what rounding its weights cost is not seen.",
             OPEN_FLOAT,
         )
     if session.sample.is_random:
-        rows = f"{len(session.sample):,} {session.sample.describe_origin()}"
-        yield f"No data of yours: {rows}. Nothing is said of its accuracy.", OPEN_DATA
+        rows = session.sample.describe_origin()
+        yield f"Without data of yours: {rows}. Nothing is said of accuracy.", OPEN_DATA
 
 
 def numbers(session: Session) -> mo.Html:
@@ -108,43 +109,6 @@ def _count(session: Session, found: Accuracies | None) -> str:
     )
 
 
-def score_text(score: Score) -> str:
-    """Write a score with its unit: `88.9 %`, `31.2 dB`, `0.0123 pixels`."""
-    if np.isnan(score.value):
-        return "–"
-    if score.unit == "share":
-        return percent(score.value, score.samples)
-    digits = f"{score.value:.1f}" if score.unit == "dB" else number(score.value)
-    return f"{digits} {score.unit}".strip().replace("-", "−")
-
-
-def ends_text(score: Score) -> str:
-    """Write the interval of a score, `[86.8, 90.7]`; empty where there is none."""
-    ends = score.interval_95
-    if ends is None:
-        return ""
-    if score.unit == "share":
-        digits = 1 if score.samples <= 1000 else 2
-        low, high = (f"{100 * end:.{digits}f}" for end in ends)
-    elif score.unit == "dB":
-        low, high = (f"{end:.1f}" for end in ends)
-    else:
-        low, high = (number(end) for end in ends)
-    return f"[{low}, {high}]".replace("-", "−").replace(" ", "\N{NO-BREAK SPACE}")
-
-
-def percent(accuracy: float, images: int) -> str:
-    """Write one digit for a thousand images, two where the sample supports them."""
-    return f"{100 * accuracy:.{1 if images <= 1000 else 2}f} %"
-
-
-def points(delta: float, interval: tuple[float, float], images: int) -> str:
-    """Write `−0.2 [−0.7, +0.3]`, in points; no line breaks within it."""
-    form = "+.1f" if images <= 1000 else "+.2f"
-    low, high = (signed(100 * end, form) for end in interval)
-    return f"{signed(100 * delta, form)} [{low}, {high}]".replace(" ", "\N{NO-BREAK SPACE}")
-
-
 def _number(session: Session, found: Accuracies | None, of: Of, label: str) -> str:
     """Show one score, or why there is none."""
     evaluation = found.of(of) if found else None
@@ -183,10 +147,7 @@ def _scored(session: Session, found: Accuracies, of: Of, evaluation: Evaluation)
 
 def _delta(found: Accuracies, of: Of, score: Score) -> str:
     against = None if of == "float" else found.against_float(of)
-    if against is None:
-        text = ends_text(score)
-    else:
-        text = points(against.delta, against.interval_95, score.samples)
+    text = ends_text(score) if against is None else delta_text(against)
     return f'<span class="qs-word" data-word="interval" tabindex="0">{text}</span>' if text else ""
 
 
@@ -195,6 +156,8 @@ def _unscored(session: Session, found: Accuracies | None) -> str:
     shown = found.shown if found else None
     if shown is None or shown.scored is not None:
         return ""
+    if session.opened.is_float and session.sample.is_random:
+        return ""  # it is said above
     if session.opened.is_float:
         return missing("Without labels, nothing says how good a float model is.", OPEN_DATA)
     return missing(shown.no_score, OPEN_FLOAT)
@@ -213,13 +176,12 @@ def _misfit(session: Session) -> str:
 def _gap(found: Accuracies | None) -> str:
     if found is None or found.gap is None:
         return ""
-    if not are_right_or_wrong(found.gap.reference, found.gap.runtime):
+    if found.gap.reference.scored is None or found.gap.runtime.scored is None:
         return ""
     explanation = found.gap.explanation()
     if explanation is None:
         return ""
-    delta = found.gap.paired
-    size = points(delta.delta, delta.interval_95, delta.first.images)
+    size = delta_text(found.gap.paired)
     return (
         f'<p class="qs-line qs-gap" data-testid="gap">{word("gap", "kernel gap")} '
         f"<b>{escape(size)}</b> {escape(explanation)}</p>"

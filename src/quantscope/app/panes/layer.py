@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import marimo as mo
+from matplotlib.figure import Figure
 
 from quantscope.app.edits import EditedFile
 from quantscope.app.painter import Wanted
@@ -22,6 +23,7 @@ from quantscope.app.pictures import WHOLE
 from quantscope.app.place import Selection
 from quantscope.app.session import Session
 from quantscope.app.words import word
+from quantscope.data import stratified
 from quantscope.edit import Change
 from quantscope.model import Layer, QuantTensor
 from quantscope.report import (
@@ -43,10 +45,11 @@ from quantscope.report.figures import (
     ThemeName,
     activation_histogram,
     channel_error,
+    value_histogram,
     weight_histograms,
     weights_heatmap,
 )
-from quantscope.run import MOVING_OPS
+from quantscope.run import MOVING_OPS, capture
 from quantscope.run.compare import TensorComparison
 
 _HEAD = {
@@ -59,6 +62,8 @@ _HEAD = {
     "sqnr": "SQNR",
 }
 
+_FLOAT_ROWS = 32
+"""The rows that a float model's values are shown of: all of them are in memory at once."""
 _SHOWN = {
     True: "This is the model as it was opened; rows marked edited are with {edits}.",
     False: "This is the model as it was opened, without {edits}.",
@@ -292,6 +297,8 @@ def wanted(session: Session, selection: Selection, *, theme: ThemeName) -> list[
 def _wanted(session: Session, selection: Selection, theme: ThemeName) -> Iterator[Wanted]:
     network = session.opened.network
     layer = next((x for x in network.layers if x.name == selection.layer), None)
+    if session.opened.is_float and layer is not None:
+        yield from _float_values(session, layer, theme)
     tensors = layer_tensors(layer) if layer else network.tensors
     chosen = next((t for t in tensors if t.name == selection.tensor), None)
     shown = chosen if chosen is None or chosen.role == "activation" else _output(session, chosen)
@@ -300,6 +307,23 @@ def _wanted(session: Session, selection: Selection, theme: ThemeName) -> Iterato
     yield from _channels(session, chosen, theme)
     if layer is not None and layer.weight is not None and layer.weight.has_data:
         yield from _weights(session, layer.weight, theme)
+
+
+def _float_values(session: Session, layer: Layer, theme: ThemeName) -> Iterator[Wanted]:
+    """Draw what a layer of a float model gives, which is what a calibration would find."""
+    rows = stratified(session.sample, _FLOAT_ROWS)
+
+    def draw() -> Figure:
+        found = capture(session.opened.model, rows, [layer.name])
+        return value_histogram(next(iter(found.tensors.values())).values, theme=theme)
+
+    what = f"{len(rows):,} {session.noun}s"
+    yield Wanted(
+        ("float values", layer.name, theme),
+        f"Values that {layer.name} gives for {what}",
+        draw,
+        height=3.1,
+    )
 
 
 def _output(session: Session, constant: QuantTensor) -> QuantTensor | None:

@@ -8,17 +8,18 @@ import marimo as mo
 import traitlets
 from matplotlib.figure import Figure
 
-from quantscope.app.lab import Lab, choices, config_from, lab_of, methods_of, sizes_of
+from quantscope.app.lab import Lab, NoFloatError, choices, config_from, lab_of, methods_of, sizes_of
+from quantscope.app.own_lab import OwnTrial, OwnTrials
 from quantscope.app.painter import Wanted
-from quantscope.app.panes.header import percent, points
-from quantscope.app.panes.parts import line
+from quantscope.app.panes.parts import OPEN_FLOAT, line, missing
+from quantscope.app.panes.scores import delta_text, ends_text, percent, points, score_text
 from quantscope.app.pictures import WHOLE
-from quantscope.app.place import Given
 from quantscope.app.widgets import Job, PtqForm, TrialTable
 from quantscope.app.worker import Worker
 from quantscope.errors import QuantscopeError
 from quantscope.report.figures import ThemeName
 from quantscope.report.study import accuracy_figure, calibration_curves, calibration_figure
+from quantscope.run import Evaluation, paired
 from quantscope.study import Measured, StudyResult, Trial
 
 if TYPE_CHECKING:
@@ -70,9 +71,12 @@ class PtqLab:
         try:
             lab = self.lab
         except QuantscopeError as error:
-            return mo.Html(f'<div class="qs-card" data-testid="no-lab">{line(str(error))}</div>')
+            offers = (OPEN_FLOAT,) if isinstance(error, NoFloatError) else ()
+            said = missing(f"{error}.", *offers)
+            return mo.Html(f'<div class="qs-card" data-testid="no-lab">{said}</div>')
         self.refresh()
-        note = line(lab.trials.no_torch, kind="qs-faint") if lab.trials.no_torch else ""
+        text = _data_note(lab) or lab.trials.no_torch
+        note = line(text, kind="qs-faint") if text else ""
         return mo.Html(
             '<div class="qs-layer" data-testid="lab">'
             f'<div class="qs-card">{self.views["form"]}{note}{self.views["job"]}</div>'
@@ -88,7 +92,7 @@ class PtqLab:
             return
         opened = self.page.session.opened.path
         self.table.rows = [
-            *(_row(trial, opened=trial.model == opened) for trial in reversed(lab.trials.trials)),
+            *(_row_of(trial, opened=trial.model == opened) for trial in lab.newest_first),
             *(_failed(label, why) for label, why in lab.failures.items()),
         ]
         self.page.lab_news()
@@ -98,7 +102,8 @@ class PtqLab:
             trials = self.lab.trials
         except QuantscopeError:
             return []
-        if not trials.trials:
+        # What is no accuracy has no figures here: the table says it all.
+        if isinstance(trials, OwnTrials) or not trials.trials:
             return []
         result = trials.result()
         keys = tuple(row.key for row in result.rows)
@@ -145,7 +150,7 @@ class PtqLab:
         self.lab.shown.add(trial.model)
         opened = self.page.session.opened
         float_path = opened.path if opened.is_float else opened.float_path
-        self.page.open(Given(str(trial.model), str(float_path or ""), self.page.data))
+        self.page.open(self.page.given_as(trial.model, float_path))
 
     def _on_job(self, _widget: Any, message: dict[str, str], _buffers: Any) -> None:
         if message.get("do") == "stop":
@@ -156,6 +161,50 @@ def _figure(draw: Drawing, result: StudyResult, theme: ThemeName) -> Figure:
     figure = draw(result, names=EXECUTIONS, theme=theme)
     assert figure is not None, "asked for only where there is something to draw"
     return figure
+
+
+def _data_note(lab: Lab) -> str:
+    """Say which samples an own network is tried with."""
+    trials = lab.trials
+    if not isinstance(trials, OwnTrials):
+        return ""
+    samples = trials.samples
+    return f"Calibrated with {samples.describe_origin()}, and measured on the same."
+
+
+def _row_of(trial: Trial | OwnTrial, *, opened: bool) -> dict[str, Any]:
+    return _own_row(trial, opened) if isinstance(trial, OwnTrial) else _row(trial, opened=opened)
+
+
+def _own_row(trial: OwnTrial, opened: bool) -> dict[str, Any]:
+    cells: list[str] = [trial.label]
+    sort: list[str | float | None] = [trial.label]
+    for execution in ("reference", "runtime"):
+        found = trial.evaluations.get(execution)
+        texts, values = _own_measured(found, trial.floats)
+        cells += texts
+        sort += values
+    size = trial.made.size_bytes
+    return {
+        "key": trial.key,
+        "cells": [*cells, f"{size / 1000:,.0f} kB"],
+        "sort": [*sort, size],
+        "note": "; ".join(trial.made.warnings),
+        "opened": opened,
+    }
+
+
+def _own_measured(
+    found: Evaluation | None, floats: Evaluation
+) -> tuple[list[str], list[float | None]]:
+    """Give texts and sort values of a score, and its change where the float model has one too."""
+    if found is None or found.scored is None:
+        return ["–", "–"], [None, None]
+    score = found.scored
+    if floats.scored is None:
+        return [score_text(score), ends_text(score)], [score.value, score.value]
+    change = paired(found, floats)
+    return [score_text(score), delta_text(change)], [score.value, change.delta]
 
 
 def _row(trial: Trial, *, opened: bool) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from quantscope.app.accuracies import Accuracies
 from quantscope.app.panes.parts import line, safe, table
 from quantscope.app.panes.sample_rows import numbers_text, row_html, thumbnail_of
+from quantscope.app.panes.scores import value_text
 from quantscope.app.pictures import THUMBNAIL_SIDE, heat_map
 from quantscope.app.words import word
 from quantscope.report import number, shape_text
@@ -69,8 +70,8 @@ def item_of(found: Accuracies, row: int) -> dict[str, Any]:
     classes = found.shown.classes if found.shown else None
     if classes is None:
         score = _score(found)
-        said = "" if score is None else value_text(score, row)
-        none = {"label": "", "float": "", "wrong": False}
+        said = "" if score is None else _number_of(score, row)
+        none = {"label": "", "float": said, "wrong": False}
         return {**item, **none, "quantized": said, "title": f"Sample {index}: {said}"}
     names = [*classes.names, "NaN"]  # the prediction is -1 where a score is NaN
     floats = found.float_.classes if found.float_ and found.float_.classes else classes
@@ -87,13 +88,12 @@ def item_of(found: Accuracies, row: int) -> dict[str, Any]:
     }
 
 
-def value_text(score: Score, row: int) -> str:
+def _number_of(score: Score, row: int) -> str:
     """Write the number of one sample with its unit."""
     value = float(score.per_sample[row])
     if np.isnan(value):
         return "exact" if score.unit == "dB" else "–"
-    digits = f"{value:.1f}" if score.unit == "dB" else number(value)
-    return f"{digits} {score.unit}".strip().replace("-", "−")
+    return value_text(value, score.unit)
 
 
 def answer_html(found: Accuracies, row: int, *, edited: Evaluation | str | None = None) -> str:
@@ -112,7 +112,7 @@ def answer_html(found: Accuracies, row: int, *, edited: Evaluation | str | None 
     if classes is not None and classes.targets is not None:
         label = f": {safe(classes.names[int(classes.targets[row])])}"
     elif shown is not None and shown.scored is not None:
-        label = f": {value_text(shown.scored, row)}" if shown.scored.unit != "share" else ""
+        label = f": {_number_of(shown.scored, row)}" if shown.scored.unit != "share" else ""
     kind = "qs-pictured" if found.images.shown_as() == "picture" else "qs-listed"
     return (
         f'<div class="qs-card qs-prediction {kind}" data-testid="prediction">'

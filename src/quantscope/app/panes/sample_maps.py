@@ -59,7 +59,7 @@ def wanted(
         return feature_maps(floats, quantized, theme=theme)
 
     key = ("feature maps", tensor, index, found.images.digest, edited and edited.of, theme)
-    title = f"{tensor} of image {index:,}" + (", edited" if edited else "")
+    title = f"{tensor} of {session.noun} {index:,}" + (", edited" if edited else "")
     return [Wanted(key, title, draw, width=WHOLE, height=3.2)]
 
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from quantscope.app.edits import EditedFile
 from quantscope.app.mistake import mistake
-from quantscope.app.panes.parts import line, safe, said_of, table
+from quantscope.app.panes.parts import QUANTIZE, line, missing, safe, said_of, table
+from quantscope.app.panes.samples import nothing_yet
 from quantscope.app.place import Selection
 from quantscope.app.session import Session
 from quantscope.app.widgets import Choice, FeatureMap, Live
@@ -36,7 +37,9 @@ _EXECUTIONS = {
     "differ from reference": "differ from its arithmetic",
     "the runtime's integer": "their integer",
 }
-_HOW = "Click a value or use the arrow keys. Layers are selected on the left, images under Images."
+_HOW = (
+    "Click a value or use the arrow keys. Layers are selected on the left, samples under Samples."
+)
 
 
 class Tracer:
@@ -56,7 +59,10 @@ class Tracer:
         """Give places for widgets, filled for what is selected and picked."""
         why = why_not(self.page.session)
         if why:
-            return mo.Html(f'<div class="qs-card" data-testid="no-trace">{line(why)}</div>')
+            offers = (QUANTIZE,) if self.page.session.opened.is_float else ()
+            return mo.Html(
+                f'<div class="qs-card" data-testid="no-trace">{missing(why, *offers)}</div>'
+            )
         self.refresh()
         which = f'<div class="qs-traced">{self.views["choice"]}{self.views["which"]}</div>'
         return mo.Html(
@@ -78,11 +84,9 @@ class Tracer:
             self.which.html = said_of(edited, "The edited model, with {edits}.")
         picked = self.page.samples.picked
         if picked is None or why_not(session):
-            failed = "No image could be classified." if session.failures else ""
-            said = failed or "The images are being classified…"
             self._asked = self._values = None
             with self.text.hold_sync():
-                self.text.html, self.text.busy = line(said, kind="qs-faint"), False
+                self.text.html, self.text.busy = nothing_yet(session), False
             return
         found, row = picked
         asked = _Asked(session, edited, selection, found.images.select(np.array([row])))
@@ -124,7 +128,7 @@ class Tracer:
         place = [min(at, size - 1) for at, size in zip(self.map.place, values.shape, strict=True)]
         with self.map.hold_sync():
             self.map.channels = len(values)
-            self.map.title = f"{asked.selection.layer}, image {asked.index:,}"
+            self.map.title = f"{asked.selection.layer}, {asked.session.noun} {asked.index:,}"
             self.map.low, self.map.high = int(values.min()), int(values.max())
             self.map.values = values[place[0]].tolist()
             self.map.place = place

@@ -9,8 +9,10 @@ function render({ model, el }) {
     const old = made.get(key);
     if (old) return [key, old];
     const words = group.key === "other" ? `${image.label}: ${image.before} → ${image.after}` : `${image.before} → ${image.after}`;
-    return [key, element("figure", { title: `Image ${image.index}, a ${image.label}: ${image.before} before the edits, ${image.after} now`, "data-index": image.index },
-      element("img", { src: image.src, alt: `a ${image.label}`, width: 48, height: 48 }),
+    const what = image.label ? `Image ${image.index}, a ${image.label}` : `Sample ${image.index}`;
+    return [key, element("figure", { title: `${what}: ${image.before} before the edits, ${image.after} now`, "data-index": image.index },
+      image.src ? element("img", { src: image.src, alt: image.label ? `a ${image.label}` : what, width: 48, height: 48 })
+        : element("span", { class: "none", text: image.text }),
       element("figcaption", { text: words }))];
   }
 

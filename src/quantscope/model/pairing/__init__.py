@@ -6,8 +6,10 @@ How it is put together
 - `wiring.py` sees a network as values and layers by number; `layers.py` finds each layer's
   counterpart from `kinds.py` (what may be left out, folded or put in), `fit.py` (how well one layer
   can stand for another) and `constants.py` (whether the weights are alike).
-- With the layers matched, `places.py` finds the float tensor of each activation, `parameters.py`
-  the constant that each weight and bias was rounded from, after the folding of `folding.py`.
+- What shapes decide (`model/onnx/known.py`) is constant: an exporter's arithmetic on sizes.
+- With the layers matched, `axes.py` follows the order of axes past moved Transposes, `places.py`
+  finds the float tensor of each activation, and `parameters.py` the constant that each weight and
+  bias was rounded from, after the folding of `folding.py`.
 
 How something is added
 - An operator that quantizers fold or leave out: its kind in `kinds.py` and, if numbers change,

@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from quantscope.arithmetic import dequantize, quantize
 from quantscope.errors import BadModelError
 from quantscope.model.network import Layer, Network, Operand
-from quantscope.model.onnx import OnnxGraph, OnnxModel, input_names, load_onnx, open_graph
+from quantscope.model.onnx import (
+    MOST_NUMBERS,
+    OnnxGraph,
+    OnnxModel,
+    input_names,
+    known_values,
+    load_onnx,
+    open_graph,
+)
 from quantscope.model.opened import Model
 from quantscope.model.pairing.kinds import LINEAR
 
@@ -20,7 +28,6 @@ Array = NDArray[Any]
 
 _ROWS, _COLUMNS = 64, 512  # about so many rows and columns of a large weight are compared
 _FEWEST_COLUMNS = 4  # up to a factor, any two channels of one number are the same
-_SMALL = 4096  # constants of more numbers are not read to be compared
 
 
 @dataclass(frozen=True)
@@ -56,10 +63,26 @@ class Constants:
             )
         return open_graph(file)
 
+    @cached_property
+    def _known(self) -> dict[str, Array]:
+        return {} if self._graph is None else known_values(self._graph)
+
+    def is_data(self, operand: Operand) -> bool:
+        """Whether its values depend on what the model is fed; those of shapes alone do not."""
+        return operand.role == "activation" and operand.name not in self._known
+
+    def data(self, layer: Layer) -> tuple[Operand, ...]:
+        """Give what a layer computes with that is no constant, nor known from shapes."""
+        return tuple(operand for operand in layer.inputs if self.is_data(operand))
+
+    def fixed(self, layer: Layer) -> tuple[Operand, ...]:
+        """Give a layer's constants, with what is known from shapes."""
+        return tuple(operand for operand in layer.inputs if not self.is_data(operand))
+
     def array(self, operand: Operand) -> Array | None:
         """Give a constant as the layer reads it, dequantized; None if computed or not at hand."""
         if operand.role == "activation":
-            return None
+            return self._known.get(operand.name)
         if operand.quant is not None and operand.quant.has_data:
             stored = operand.quant.values()
             return stored if self._graph is None else self._laid_out(operand.name, stored)
@@ -115,7 +138,7 @@ class Constants:
 
     def small(self, operand: Operand) -> Array | None:
         """Read a setting or the constant of an elementwise layer, if it is few numbers."""
-        if prod(dim for dim in operand.shape or () if isinstance(dim, int)) > _SMALL:
+        if prod(dim for dim in operand.shape or () if isinstance(dim, int)) > MOST_NUMBERS:
             return None
         found = self.array(operand)
         return None if found is None or found.dtype.kind not in "iufb" else found
@@ -169,9 +192,9 @@ def same_constants(a: Array, b: Array) -> bool | None:
     return bool(np.linalg.norm(one - two) <= 0.1 * size)
 
 
-def as_plus_or_times(layer: Layer, constant: Array) -> Array:
+def as_plus_or_times(constants: Constants, layer: Layer, constant: Array) -> Array:
     """Take x - c as x + (-c), and x / c as x * (1 / c), since one file may have either."""
-    if len(layer.activations) != 1 or layer.inputs[0].role != "activation":
+    if len(constants.data(layer)) != 1 or not constants.is_data(layer.inputs[0]):
         return constant
     if layer.op_type == "Sub":
         return np.negative(constant.astype(np.float64))

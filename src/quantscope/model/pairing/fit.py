@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+import numpy as np
+
 from quantscope.model.network import Layer, Operand, Shape
 from quantscope.model.pairing.constants import (
     Constants,
@@ -14,6 +16,7 @@ from quantscope.model.pairing.kinds import (
     LINEAR,
     MOVES,
     NORM,
+    RESHAPE,
     TIMES_CONSTANT,
     WEIGHTED,
     same_shape,
@@ -24,6 +27,8 @@ ALIKE = 0.9
 """The cosine of weights from which on they are taken for the same."""
 UNLIKE = 0.6
 """The cosine of weights below which they are taken for others; between the two nothing is said."""
+
+_AXES_OF_SLICE = 3  # the input
 
 
 class Fit(NamedTuple):
@@ -61,7 +66,10 @@ def fit(
     shapes = _output_shape(float_layer), _output_shape(quant_layer)
     if kind != LINEAR and not same_size(*shapes):
         return None
-    differences = _different_attributes(float_layer, quant_layer) + (not same_shape(*shapes))
+    if kind == RESHAPE and not same_shape(*shapes):
+        return None  # one that an optimizer put in is not one that somebody wrote
+    differences = int(_other_axes(float_layer, quant_layer, float_constants, quant_constants))
+    differences += _different_attributes(float_layer, quant_layer) + (not same_shape(*shapes))
     return Fit(evidence, differences)
 
 
@@ -92,17 +100,34 @@ def _settings_agree(
     if a.op_type != b.op_type and kind not in (ADD_CONSTANT, TIMES_CONSTANT):
         return 0
     verdicts = []
-    for x, y in zip(_constants(a), _constants(b), strict=False):
+    sides = _settings(a, a_constants), _settings(b, b_constants)
+    for x, y in zip(*sides, strict=False):
         one, two = a_constants.small(x), b_constants.small(y)
         if one is not None and two is not None:
-            verdicts.append(same_constants(as_plus_or_times(a, one), as_plus_or_times(b, two)))
+            one = as_plus_or_times(a_constants, a, one)
+            two = as_plus_or_times(b_constants, b, two)
+            verdicts.append(same_constants(one, two))
     if False in verdicts:
         return -1
     return 1 if True in verdicts else 0
 
 
-def _constants(layer: Layer) -> list[Operand]:
-    return [operand for operand in layer.inputs if operand.role != "activation"]
+def _settings(layer: Layer, constants: Constants) -> list[Operand]:
+    """Give its constants but for a Slice's axes: a Transpose moved past it changes them."""
+    axes = _AXES_OF_SLICE if layer.op_type == "Slice" else None
+    inputs = enumerate(layer.inputs)
+    return [o for place, o in inputs if place != axes and not constants.is_data(o)]
+
+
+def _other_axes(a: Layer, b: Layer, a_constants: Constants, b_constants: Constants) -> bool:
+    """Whether two Slices are known to cut along different axes."""
+    if a.op_type != "Slice" or min(len(a.inputs), len(b.inputs)) <= _AXES_OF_SLICE:
+        return False
+    one, two = (
+        constants.small(layer.inputs[_AXES_OF_SLICE])
+        for layer, constants in ((a, a_constants), (b, b_constants))
+    )
+    return one is not None and two is not None and not np.array_equal(one, two)
 
 
 def _different_attributes(a: Layer, b: Layer) -> int:

@@ -60,7 +60,7 @@ def _affine(
     constants: Constants, layer: Layer, kind: str, channels: int
 ) -> tuple[Array, Array] | None:
     """Give what a layer does to each channel: times the first, plus the second; None if unknown."""
-    found = [constants.array(o) for o in layer.inputs if o.role != "activation"]
+    found = [constants.array(operand) for operand in constants.fixed(layer)]
     arrays = [np.ravel(array).astype(np.float64) for array in found if array is not None]
     if len(arrays) < len(found) or any(array.size not in (1, channels) for array in arrays):
         return None
@@ -70,9 +70,9 @@ def _affine(
         factor = scale / np.sqrt(variance + float(str(epsilon)))
         return factor, bias - mean * factor
     if kind == ADD_CONSTANT and len(arrays) == 1:
-        return np.ones(1), as_plus_or_times(layer, arrays[0])
+        return np.ones(1), as_plus_or_times(constants, layer, arrays[0])
     if kind == TIMES_CONSTANT and len(arrays) == 1:
-        return as_plus_or_times(layer, arrays[0]), np.zeros(1)
+        return as_plus_or_times(constants, layer, arrays[0]), np.zeros(1)
     return None
 
 

@@ -44,12 +44,13 @@ _WITH_CONSTANT = {
 _FIRST_INPUT_ONLY = frozenset({CLIP, NORM, *MOVES, "Expand", "Resize", "Slice", "Tile", "mean"})
 
 
-def kind_of(layer: Layer) -> str:
+def kind_of(layer: Layer, activations: int) -> str:
     """Name the operator as both networks may write it: `linear` is a Gemm or MatMul by a constant.
 
-    An operator without a name for its kind is its own kind.
+    An operator without a name for its kind is its own kind. `activations` are its inputs that are
+    no constants.
     """
-    op_type, activations = layer.op_type, len(layer.activations)
+    op_type = layer.op_type
     if op_type in _MATRIX_PRODUCTS and activations == 1:
         return LINEAR
     if op_type in _WITH_CONSTANT and activations == 1 and len(layer.inputs) == 2:
@@ -59,9 +60,9 @@ def kind_of(layer: Layer) -> str:
     return _KINDS.get(op_type, op_type)
 
 
-def data_inputs(layer: Layer, kind: str) -> tuple[Operand, ...]:
-    """Give the activations that a layer computes with, without computed shapes, axes and limits."""
-    return layer.activations[:1] if kind in _FIRST_INPUT_ONLY else layer.activations
+def data_inputs(activations: tuple[Operand, ...], kind: str) -> tuple[Operand, ...]:
+    """Give those that a layer of this kind computes with, without computed axes and limits."""
+    return activations[:1] if kind in _FIRST_INPUT_ONLY else activations
 
 
 def same_shape(a: Shape | None, b: Shape | None) -> bool:
@@ -100,11 +101,24 @@ def merges_rows(flat: Shape | None, apart: Shape | None) -> bool:
 
 
 def same_size(a: Shape | None, b: Shape | None) -> bool:
-    """Tell whether one may be the other with axes turned: as many numbers a row, or unknown."""
+    """Tell whether one may be the other with axes turned: as many numbers a row, or unknown.
+
+    Where the first axis counts no rows, it may be turned too: as many numbers in all.
+    """
+    if a is not None and b is not None and _is_known(a) and _is_known(b) and _count(a) == _count(b):
+        return True
     sizes = [shape[1:] if shape is not None else (None,) for shape in (a, b)]
     known = [[dim for dim in size if isinstance(dim, int)] for size in sizes]
     is_known = all(len(k) == len(size) for k, size in zip(known, sizes, strict=True))
     return not is_known or prod(known[0]) == prod(known[1])
+
+
+def _is_known(shape: Shape) -> bool:
+    return all(isinstance(dim, int) for dim in shape)
+
+
+def _count(shape: Shape) -> int:
+    return prod(dim for dim in shape if isinstance(dim, int))
 
 
 def _is_one_pixel(shape: Shape | None) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from quantscope.errors import BadModelError
 from quantscope.model.network import Network, Operand, QuantTensor, Role
 from quantscope.model.opened import Model
+from quantscope.model.pairing.axes import in_order
 from quantscope.model.pairing.constants import Array, Constants, constants_of, weight_likeness
 from quantscope.model.pairing.fit import UNLIKE
 from quantscope.model.pairing.kinds import AFFINE, CLIP, WEIGHTED, merges_rows, same_content
@@ -39,8 +40,9 @@ class TensorPair:
     into it, so the float constant alone is not what it was rounded from. `reshaped` says that the
     same numbers are in another shape, or not known to be in the same (a weight may lie transposed).
     `found_by` is "readers" if its layer has no counterpart but its readers have, "order" if several
-    would do and only the order of the layers decided. `merges_rows` says that the first axis is the
-    float one's batch and the axes after it in one, so that it counts no samples.
+    would do and only the order of the layers decided. `order` has, for each axis of the activation,
+    the float tensor's axis that it is, and is empty where they lie alike. `merges_rows` says that
+    the first axis is the float one's batch and the axes after it in one: it counts no samples.
     """
 
     name: str
@@ -52,6 +54,7 @@ class TensorPair:
     through: tuple[str, ...] = ()
     through_relu: bool = False
     reshaped: bool = False
+    order: tuple[int, ...] = ()
     merges_rows: bool = field(default=False, repr=False)
     read_float: Callable[[], Array | None] | None = field(default=None, repr=False, compare=False)
 
@@ -216,7 +219,7 @@ def _activation(
     if isinstance(place, Reason):
         return Unpaired(tensor.name, tensor.role, place.text)
     kinds = [floats.kinds[layer] for layer in place.path]
-    made = floats.made.get(place.value)
+    made, shape = floats.made.get(place.value), floats.shapes.get(place.value)
     origin = origin_layer(alignment, tensor)
     match = None if origin is None else alignment.matches.get(origin)
     found_by: FoundBy = match.found_by if match else "readers"
@@ -234,7 +237,8 @@ def _activation(
         ),
         through_relu=CLIP in kinds,
         reshaped=is_reshaped(alignment, tensor, place, layouts),
-        merges_rows=merges_rows(tensor.shape, floats.shapes.get(place.value)),
+        order=place.order,
+        merges_rows=merges_rows(tensor.shape, in_order(shape, place.order)),
     )
 
 

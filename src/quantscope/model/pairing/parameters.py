@@ -66,8 +66,8 @@ def _source_in(
     float_layer = floats.network.layers[match.layer]
     constants = alignment.float_constants
     if quants.kinds[owner] not in WEIGHTED:
-        mine = [o for o in layer.inputs if o.role != "activation"]
-        theirs = [o for o in float_layer.inputs if o.role != "activation"]
+        mine = alignment.quant_constants.fixed(layer)
+        theirs = constants.fixed(float_layer)
         if len(mine) != len(theirs):
             return Reason(f"{float_layer.name} of the float network has other constants")
         found = theirs[mine.index(operand)]
@@ -75,7 +75,8 @@ def _source_in(
     folded = [
         (floats.network.layers[step], floats.kinds[step])
         for step in paths.get(owner, ())
-        if floats.kinds[step] in AFFINE and step not in floats.moves
+        # A bias of zeros changes no number, and is a bias all the same.
+        if floats.kinds[step] in AFFINE and (role == "bias" or step not in floats.moves)
     ]
     read = partial(folded_constant, constants, float_layer, quants.kinds[owner], role, folded)
     matters = AFFINE if role == "bias" else {NORM, TIMES_CONSTANT}
@@ -86,6 +87,6 @@ def _source_in(
     for after, kind in folded:
         if kind in (ADD_CONSTANT, NORM):
             # Without a bias of its own it has that of the first layer that adds one.
-            added = [o for o in after.inputs if o.role != "activation"][-1 if kind != NORM else 1]
+            added = constants.fixed(after)[-1 if kind != NORM else 1]
             return Source(added, after, through, match.found_by, read)
     return Reason(f"{float_layer.name} of the float network has no {role}")

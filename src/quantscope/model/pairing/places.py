@@ -9,6 +9,15 @@ from collections.abc import Mapping, Set
 from typing import NamedTuple
 
 from quantscope.model.network import QuantTensor, Shape
+from quantscope.model.pairing.axes import (
+    Order,
+    Turn,
+    in_order,
+    moves_only_ones,
+    order_after,
+    order_behind,
+    turn_of,
+)
 from quantscope.model.pairing.kinds import (
     CLIP,
     IDENTITY,
@@ -24,10 +33,14 @@ from quantscope.model.pairing.layers import Alignment, read_as
 
 
 class Counterpart(NamedTuple):
-    """A float value, and the float layers folded between the layer's counterpart and it."""
+    """A float value, and the float layers folded between the layer's counterpart and it.
+
+    `order` says how its axes lie in the quantized network, and is empty where they lie alike.
+    """
 
     value: str
     path: tuple[int, ...] = ()
+    order: Order = ()
 
 
 class Reason(NamedTuple):
@@ -39,23 +52,24 @@ class Reason(NamedTuple):
 class _Origin(NamedTuple):
     """The layer that a value of the quantized network comes from, past layers that only it has.
 
-    `turned` says that the axes are in another order than the float network's, `padded` that only
-    this network pads, `reshaped` that the shape may differ.
+    `order` is that of the axes behind it, `turns` are the Transposes after it that only this
+    network has, `padded` says that only this network pads, `reshaped` that the shape may differ.
     """
 
     layer: int | None
-    turned: bool
+    order: Order | None
+    turns: tuple[Turn, ...]
     padded: bool
     reshaped: bool
 
 
 class Layouts(NamedTuple):
-    """The matched layers whose numbers may lie otherwise than their counterpart's.
+    """How the numbers of matched layers lie, where that is otherwise than their counterpart's.
 
-    Those in `turned` have their axes in another order, those in `reshaped` may have another shape.
+    `orders` are those of their axes; those in `reshaped` may have another shape.
     """
 
-    turned: Set[int]
+    orders: Mapping[int, Order | None]
     reshaped: Set[int]
 
 
@@ -84,24 +98,28 @@ def layouts_of(alignment: Alignment) -> Layouts:
     axes, turns the values or turns them back.
     """
     floats, quants = alignment.floats, alignment.quants
-    turned: set[int] = set()
+    orders: dict[int, Order | None] = {}
     reshaped: set[int] = set()
-    so_far = Layouts(turned, reshaped)
+    so_far = Layouts(orders, reshaped)
     for layer in sorted(alignment.matches):
         kind, match = quants.kinds[layer], alignment.matches[layer]
-        if kind in ("Conv", "ConvTranspose"):  # these leave no choice
-            continue
-        sides = quants.network.layers[layer], floats.network.layers[match.layer]
-        perms = [side.attributes.get("perm") for side in sides]
-        flips = kind == TRANSPOSE and perms[0] != perms[1]
-        shapes = []
+        shapes, came = [], []
         for slot, value in enumerate(quants.data[layer]):
             start, read = alignment.start(value), alignment.read_value(layer, slot)
             path = alignment.reach(start).get(read or "", ()) if start is not None else ()
             origin = _origin(alignment, value, so_far)
             shapes.append(origin.reshaped or _has(alignment, path, RESHAPE))
-            if origin.turned ^ flips ^ _turns(alignment, path):
-                turned.add(layer)
+            here = quants.operands[layer][slot].shape
+            came.append(_order_along(alignment, path, origin, start or "", here))
+        orders[layer] = order_after(
+            kind,
+            (quants.network.layers[layer], floats.network.layers[match.layer]),
+            (alignment.quant_constants, alignment.float_constants),
+            quants.operands[layer],
+            came,
+        )
+        if kind in ("Conv", "ConvTranspose"):  # these leave no choice
+            continue
         if shapes and all(shapes) and kind not in (RESHAPE, "MatMul"):
             reshaped.add(layer)
     return so_far
@@ -110,14 +128,15 @@ def layouts_of(alignment: Alignment) -> Layouts:
 def origin_layer(alignment: Alignment, tensor: QuantTensor) -> int | None:
     """Find the layer that computes it, past those that only move it and have no counterpart."""
     value = alignment.quants.value_of(tensor)
-    return _origin(alignment, value, Layouts(frozenset(), frozenset())).layer
+    return _origin(alignment, value, Layouts({}, frozenset())).layer
 
 
 def is_reshaped(
     alignment: Alignment, tensor: QuantTensor, place: Counterpart, layouts: Layouts
 ) -> bool:
     """Tell whether the shapes differ, or may, where one network alone reshapes."""
-    shapes = tensor.shape, alignment.floats.shapes.get(place.value)
+    there = alignment.floats.shapes.get(place.value)
+    shapes = tensor.shape, in_order(there, place.order)
     origin = _origin(alignment, alignment.quants.value_of(tensor), layouts)
     if origin.reshaped or _has(alignment, place.path, RESHAPE):
         return None in shapes or shapes[0] != shapes[1]
@@ -126,22 +145,41 @@ def is_reshaped(
 
 def _origin(alignment: Alignment, value: str, layouts: Layouts) -> _Origin:
     quants = alignment.quants
-    flips = padded = reshaped = False
+    padded = reshaped = False
+    turns = []
     made = quants.made.get(value)
     while made is not None and alignment.is_extra(made.layer):
         kind = quants.kinds[made.layer]
-        flips ^= kind == TRANSPOSE
+        if kind == TRANSPOSE:
+            turns.append(turn_of(quants.network.layers[made.layer]))
         padded |= kind == PAD
         reshaped |= kind == RESHAPE
         made = quants.made.get(quants.data[made.layer][0])
     if made is None:
-        return _Origin(None, flips, padded, reshaped)
-    flips ^= made.layer in layouts.turned
-    return _Origin(made.layer, flips, padded, reshaped or made.layer in layouts.reshaped)
+        return _Origin(None, (), tuple(turns[::-1]), padded, reshaped)
+    order = layouts.orders.get(made.layer, ())
+    reshaped |= made.layer in layouts.reshaped
+    return _Origin(made.layer, order, tuple(turns[::-1]), padded, reshaped)
 
 
-def _turns(alignment: Alignment, path: tuple[int, ...]) -> bool:
-    return bool(sum(alignment.floats.kinds[layer] == TRANSPOSE for layer in path) % 2)
+def _order_along(
+    alignment: Alignment, path: tuple[int, ...], origin: _Origin, start: str, here: Shape | None
+) -> Order | None:
+    """Give the order behind the layers that only one of the networks has, `path` the float one's.
+
+    They begin at the float value `start`; `here` is the quantized network's shape behind its own.
+    """
+    floats = alignment.floats
+    layers = [floats.network.layers[layer] for layer in path]
+    turns = [floats.network.layers[at] for at in path if floats.kinds[at] == TRANSPOSE]
+    end = floats.shapes.get(layers[-1].outputs[0].name if layers else start)
+    return order_behind(
+        origin.order,
+        floats.shapes.get(start),
+        turns=origin.turns,
+        float_turns=[turn_of(layer) for layer in turns],
+        ends=(here, end),
+    )
 
 
 def _has(alignment: Alignment, path: tuple[int, ...], kind: str) -> bool:
@@ -200,16 +238,27 @@ def _place(
             f"its layer stands for the one that makes {start}, "
             f"but its readers for some that read {', '.join(sorted(votes))}"
         )
-    return _laid_out_alike(alignment, places, _origin(alignment, value, layouts), shape)
+    return _laid_out_alike(alignment, places, _origin(alignment, value, layouts), start, shape)
 
 
 def _laid_out_alike(
-    alignment: Alignment, places: list[Counterpart], origin: _Origin, shape: Shape | None
+    alignment: Alignment,
+    places: list[Counterpart],
+    origin: _Origin,
+    start: str,
+    shape: Shape | None,
 ) -> Counterpart | Reason:
     before = min(places, key=lambda place: len(place.path)).value
     if origin.padded:
         return Reason(f"only the quantized network has a Pad here, after what is {before}")
-    straight = [place for place in places if _turns(alignment, place.path) == origin.turned]
+    turned = []
+    for place in places:
+        order = _order_along(alignment, place.path, origin, start, shape)
+        if order and moves_only_ones(order, alignment.floats.shapes.get(place.value)):
+            order = ()
+        if order is not None:
+            turned.append(place._replace(order=order))
+    straight = [place for place in turned if not place.order] or turned
     if not straight:
         return Reason(
             f"its axes are in another order than those of {before}: "
@@ -266,11 +315,11 @@ def _fitting(
     def rank(place: Counterpart) -> tuple[bool, bool, bool, int]:
         padded = any(kinds[layer] == PAD for layer in place.path)
         kept = any(layer in alignment.taken for layer in place.path)
-        fits = same_shape(shape, shapes.get(place.value))
+        fits = same_shape(shape, in_order(shapes.get(place.value), place.order))
         return (fits, not kept, not padded, len(place.path))
 
     best = max(sorted(places), key=rank)
-    there = shapes.get(best.value)
+    there = in_order(shapes.get(best.value), best.order)
     if not same_content(shape, there) and not merges_rows(shape, there):
         return Reason(
             f"its shape is {shape_text(shape)}, that of {best.value} is {shape_text(there)}"

@@ -4,15 +4,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from quantscope.model.network import Network, Operand, QuantTensor, Shape
+from quantscope.model.network import Layer, Network, Operand, QuantTensor, Shape
 from quantscope.model.pairing.constants import Constants
 from quantscope.model.pairing.kinds import (
     ADD_CONSTANT,
+    IDENTITY,
     MOVES,
     TIMES_CONSTANT,
     data_inputs,
     kind_of,
 )
+
+_NO_END = 2**31 - 1  # exporters write this, or more, for an end that is the axis's own
 
 
 class Made(NamedTuple):
@@ -71,10 +74,12 @@ def wire(network: Network, constants: Constants) -> Wiring:
         operand.name: operand.shape for layer in network.layers for operand in layer.outputs
     }
     shapes |= {operand.name: operand.shape for operand in network.inputs}
-    kinds = tuple(kind_of(layer) for layer in network.layers)
-    operands = tuple(
-        data_inputs(layer, kind) for layer, kind in zip(network.layers, kinds, strict=True)
+    inputs = [constants.data(layer) for layer in network.layers]
+    kinds = tuple(
+        IDENTITY if _takes_all(layer, constants) else kind_of(layer, len(found))
+        for layer, found in zip(network.layers, inputs, strict=True)
     )
+    operands = tuple(data_inputs(found, kind) for found, kind in zip(inputs, kinds, strict=True))
     data = tuple(tuple(_behind(o.name, aliases, made) for o in found) for found in operands)
     readers: dict[str, list[Read]] = {}
     for index, values in enumerate(data):
@@ -102,10 +107,22 @@ def _moves(network: Network, kinds: tuple[str, ...], constants: Constants) -> It
     for index, (layer, kind) in enumerate(zip(network.layers, kinds, strict=True)):
         if kind in MOVES:
             yield index
-        elif kind in (ADD_CONSTANT, TIMES_CONSTANT) and layer.inputs[0].role == "activation":
+        elif kind in (ADD_CONSTANT, TIMES_CONSTANT) and constants.is_data(layer.inputs[0]):
             number = constants.small(layer.inputs[1])
             if number is not None and (number == (kind == TIMES_CONSTANT)).all():
                 yield index
+
+
+def _takes_all(layer: Layer, constants: Constants) -> bool:
+    """Tell whether it is a Slice from the first to the last, which optimizers leave out."""
+    if layer.op_type != "Slice" or len(layer.inputs) < 3:
+        return False
+    found = [constants.small(operand) for operand in (*layer.inputs[1:3], *layer.inputs[4:5])]
+    if any(each is None for each in found):
+        return False
+    starts, ends, *steps = (each for each in found if each is not None)
+    is_whole = bool((starts == 0).all() and (ends >= _NO_END).all())
+    return is_whole and all((step == 1).all() for step in steps)
 
 
 def _again(network: Network) -> dict[str, tuple[QuantTensor, ...]]:

@@ -17,11 +17,16 @@ How a figure is added
 """
 
 from quantscope.report.figures.bit_curves import bit_curves_figure
+from quantscope.report.figures.bit_frontier import bit_frontier
 from quantscope.report.figures.bit_map import bit_heatmap
 from quantscope.report.figures.channels import channel_error
 from quantscope.report.figures.classes import confusion, confusion_difference, per_class_change
 from quantscope.report.figures.feature_maps import feature_maps
-from quantscope.report.figures.histograms import activation_histogram, weight_histograms
+from quantscope.report.figures.histograms import (
+    activation_histogram,
+    value_histogram,
+    weight_histograms,
+)
 from quantscope.report.figures.ranking import sensitivity_ranking
 from quantscope.report.figures.residuals import residual_branches
 from quantscope.report.figures.scales import scales_along, weight_ranges
@@ -73,6 +78,7 @@ __all__ = [
     "ThemeName",
     "activation_histogram",
     "bit_curves_figure",
+    "bit_frontier",
     "bit_heatmap",
     "channel_error",
     "confusion",
@@ -91,6 +97,7 @@ __all__ = [
     "sqnr_along",
     "svg_bytes",
     "theme_of",
+    "value_histogram",
     "weight_histograms",
     "weight_ranges",
     "weights_heatmap",

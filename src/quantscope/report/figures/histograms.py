@@ -1,6 +1,7 @@
 """Draw how a tensor's values are spread: the same bins for float, quantized, int8 and uint8."""
 
 import textwrap
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -270,6 +271,23 @@ def _missing(shown: Histogram) -> list[str]:
 
 def _real(value: float) -> str:
     return f"{value:.4g}".replace("-", "−")
+
+
+def value_histogram(values: NDArray[Any], *, theme: ThemeName = "light") -> Figure:
+    """Draw how the values of a float tensor are spread, with its ends; heights are logarithmic."""
+    flat = np.asarray(values, np.float64).ravel()
+    finite = flat[np.isfinite(flat)]
+    if not finite.size:
+        return nothing_to_show("Values", "No value is finite", theme=theme)
+    figure = new_figure(2.6, theme=theme)
+    axes = dress(figure.add_subplot(), title="Values", x="value", y="number of values")
+    counts, edges = np.histogram(finite, bins=_ACTIVATION_BINS)
+    axes.stairs(counts, edges, fill=True, color=FLOAT)
+    axes.set_yscale("log")
+    axes.set_ylim(bottom=0.7)
+    lost = f"; {flat.size - finite.size:,} are not finite" if finite.size < flat.size else ""
+    note(figure, f"range {finite.min():.4g} … {finite.max():.4g}, {flat.size:,} values{lost}")
+    return figure
 
 
 def weight_histograms(

@@ -19,7 +19,8 @@ SCHEMA_VERSION = 2
 class Spread:
     """The spread of all values of a tensor, over all images.
 
-    `std` comes from float32 sums: of less than a thousandth of the mean it says little.
+    `std` comes from float32 sums: of less than a thousandth of the mean it says little, but a
+    constant has none.
     """
 
     min: float

@@ -65,13 +65,15 @@ class Leaf:
     """A quantized tensor that a layer reads.
 
     `value` is what the quantized network has it under, dequantized, and `float_value` the value of
-    the float network that it stands for, `reshaped` where that has another shape.
+    the float network that it stands for, `reshaped` where that has another shape. `order` is that
+    of its axes; see `TensorPair`.
     """
 
     tensor: str
     value: str
     float_value: str
     reshaped: bool
+    order: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -229,13 +229,9 @@ class Accumulator:
 
     def _spread(self, which: str, squares: float, total: float) -> Spread:
         elements = self.elements * len(self.sums["signal"])
-        mean = total / elements
-        return Spread(
-            min=float(self.sums[f"{which}_min"].min()),
-            max=float(self.sums[f"{which}_max"].max()),
-            mean=mean,
-            std=_std(squares, total, elements),
-        )
+        least = float(self.sums[f"{which}_min"].min())
+        most = float(self.sums[f"{which}_max"].max())
+        return Spread(least, most, *_mean_and_std(squares, total, elements, ends=(least, most)))
 
     def _beyond(self, sign: int) -> float | None:
         """Give how many steps the farthest float value is beyond the high end, with -1 the low."""
@@ -308,6 +304,15 @@ class Accumulator:
         def channel(at: int) -> ChannelComparison:
             here = {name: values[at] for name, values in sums.items()}
             signal, error = here["signal"], here["error"]
+            f, q = (
+                _mean_and_std(
+                    here[squares],
+                    here[f"{which}_sum"],
+                    elements,
+                    ends=(here[f"{which}_min"], here[f"{which}_max"]),
+                )
+                for which, squares in (("float", "signal"), ("quantized", "quantized_signal"))
+            )
             return ChannelComparison(
                 channel=at,
                 sqnr_db=sqnr_db_of_energies(signal, error),
@@ -320,10 +325,10 @@ class Accumulator:
                 quantized_min=here["quantized_min"],
                 quantized_max=here["quantized_max"],
                 used_share_of_range=None if used is None else float(used[at]),
-                float_mean=here["float_sum"] / elements,
-                float_std=_std(signal, here["float_sum"], elements),
-                quantized_mean=here["quantized_sum"] / elements,
-                quantized_std=_std(here["quantized_signal"], here["quantized_sum"], elements),
+                float_mean=f[0],
+                float_std=f[1],
+                quantized_mean=q[0],
+                quantized_std=q[1],
                 rmse_steps=None if steps is None else sqrt(steps[at]),
                 local_rmse_steps=None if local_steps is None else sqrt(local_steps[at]),
                 ideal_rmse_steps=ideal_rmse_steps(not_zero[at] / elements, here["local_error"]),
@@ -346,6 +351,13 @@ def _cosine(signal: float, other: float, difference: float) -> float | None:
     return max(-1.0, min((signal + other - difference) / (2 * sqrt(signal * other)), 1.0))
 
 
-def _std(squares: float, total: float, elements: int) -> float:
-    # Rounding may leave a variance just below zero.
-    return sqrt(max(squares / elements - (total / elements) ** 2, 0.0))
+def _mean_and_std(
+    squares: float, total: float, elements: int, *, ends: tuple[float, float]
+) -> tuple[float, float]:
+    """Give the mean and the deviation of values that lie between these ends."""
+    least, most = ends
+    if least == most:
+        return least, 0.0  # what float32 sums leave of a constant is their rounding
+    # Rounding may leave a variance just below zero, or a mean just beyond an end.
+    mean = total / elements
+    return min(max(mean, least), most), sqrt(max(squares / elements - mean**2, 0.0))

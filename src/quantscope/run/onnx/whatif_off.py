@@ -9,7 +9,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from quantscope.model import Network, QuantTensor
-from quantscope.model.pairing import Pairing
+from quantscope.model.pairing import Pairing, TensorPair
 from quantscope.run.compare import ONLY_SQNR
 from quantscope.run.onnx.compare import FLOAT, QUANTIZED, ComparisonGraph, GraphProbe
 
@@ -41,7 +41,7 @@ def add_switched_off(
     probes = []
     for name, (tensor, value) in off.items():
         pair = pairs[name]
-        output = _probe(model, name, QUANTIZED + value, FLOAT + pair.float_name)
+        output = _probe(model, pair, QUANTIZED + value)
         probes.append(
             GraphProbe(
                 pair=pair,
@@ -67,9 +67,9 @@ def _instead(tensor: QuantTensor, base: onnx.ModelProto, made: Collection[str]) 
     return next((name for name in candidates if name in made), None)
 
 
-def _probe(model: onnx.ModelProto, name: str, value: str, float_value: str) -> str:
+def _probe(model: onnx.ModelProto, pair: TensorPair, value: str) -> str:
     """Add an output [images, (signal, error), 1] beside a value."""
-    nodes = model.graph.node
+    nodes, name, float_value = model.graph.node, pair.name, FLOAT + pair.float_name
 
     def add(op_type: str, inputs: list[str], part: str, **attributes: Any) -> str:
         made = f"off/{name}/{part}"
@@ -85,6 +85,8 @@ def _probe(model: onnx.ModelProto, name: str, value: str, float_value: str) -> s
         cast = add("Cast", [given], f"{part}/cast", to=onnx.TensorProto.FLOAT)
         return add("Reshape", [cast, layout], part)
 
+    if pair.order:
+        float_value = add("Transpose", [float_value], "turned", perm=list(pair.order))
     f, q = laid_out(float_value, "float"), laid_out(value, "now")
     squares = {"signal": (f, f), "error": (add("Sub", [q, f], "difference"),) * 2}
     sums = [

@@ -160,6 +160,8 @@ class PairedPrograms:
     def _unseen(self, pair: TensorPair, quantizer: ProgramQuantizer) -> str | None:
         if not quantizer.dequantized:
             return "nothing in the program dequantizes it"
+        if pair.order:
+            return "its axes are in another order than the float program's"
         given = quantizer.dequantized[0] if quantizer.node is None else quantizer.reads
         for side, value in ((self.floats, pair.float_name), (self.quantized, given)):
             if value in side.program.writes.changing:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from quantscope.app.panes.header import percent, points
+from quantscope.app.panes.scores import percent, points
 from quantscope.data import load_sample
 from quantscope.edit import Edit, Off, Recipe, SetRange, SetZeroPoint
 from quantscope.run import WhatIf, evaluate

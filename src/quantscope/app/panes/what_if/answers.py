@@ -10,10 +10,12 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quantscope.app.edits import Edits
-from quantscope.app.memo import Memo
+from quantscope.app.memo import Memo, give_back
 from quantscope.app.panes.sample_rows import thumbnail_of
+from quantscope.app.panes.scores import value_text
 from quantscope.app.session import Session
 from quantscope.data import Samples
 from quantscope.edit import Applied, Editor
@@ -108,6 +110,7 @@ def _open(session: Session, way: RunChoice, images: Samples) -> WhatIf:
     return WhatIf(
         editor_of(session),
         images,
+        measure=session.measured_by,
         execution=way.execution,
         int8_kernels=way.int8_kernels,
         kept_bytes_limit=_KEPT_BYTES,
@@ -180,6 +183,7 @@ class Answers:
             self._publish(settled)
             if answer.edits and not settled.error:
                 self._publish(_caught(settled, partial(_second, progress=self._unless_outdated)))
+            give_back()
 
     def _next(self) -> Answer | None:
         with self._news:
@@ -253,36 +257,58 @@ _TITLES = {
     "lost": "now wrong",
     "gained": "now right",
     "other": "wrong before and now, otherwise",
+    "moved": "now another class",
+    "worse": "worse than before, the most first",
+    "better": "better than before, the most first",
 }
 
 
 def flip_groups(delta: PairedDelta, images: Samples) -> list[dict[str, Any]]:
-    """Give the groups of `Flips.groups`; `delta` is of these images, edited against original."""
-    now, before, labels = delta.first.predictions, delta.second.predictions, delta.first.labels
-    moved = now != before
-    rows = {
-        "lost": moved & (before == labels),
-        "gained": moved & (now == labels),
-        "other": moved & (before != labels) & (now != labels),
-    }
+    """Give the groups of `Flips.groups`; `delta` is of these rows, edited against original."""
     return [
         {
             "key": key,
             "title": _TITLES[key],
-            "count": int(chosen.sum()),
-            "images": [_image(delta, images, row) for row in np.flatnonzero(chosen)[:_SHOWN]],
+            "count": len(rows),
+            "images": [_image(delta, images, int(row)) for row in rows[:_SHOWN]],
         }
-        for key, chosen in rows.items()
-        if key != "other" or chosen.any()
+        for key, rows in _rows_that_moved(delta).items()
+        if key in ("lost", "gained") or len(rows)
     ]
 
 
+def _rows_that_moved(delta: PairedDelta) -> dict[str, NDArray[np.intp]]:
+    """Give the rows of each group: by classes and labels, by classes alone, or by the score."""
+    first, second = delta.first.classes, delta.second.classes
+    if first is None or second is None:
+        gain = delta.scores.by_sample * (1 if delta.first.score.higher_is_better else -1)
+        order = np.argsort(gain, kind="stable")
+        return {
+            "worse": order[gain[order] < 0],
+            "better": order[::-1][gain[order[::-1]] > 0],
+        }
+    moved = first.predictions != second.predictions
+    if first.targets is None:
+        return {"moved": np.flatnonzero(moved)}
+    rows = {
+        "lost": moved & second.right,
+        "gained": moved & first.right,
+        "other": moved & ~second.right & ~first.right,
+    }
+    return {key: np.flatnonzero(chosen) for key, chosen in rows.items()}
+
+
 def _image(delta: PairedDelta, images: Samples, row: int) -> dict[str, Any]:
-    names = (*delta.first.class_names, "NaN")  # the prediction is -1 where a score is NaN
+    first, second = delta.first.classes, delta.second.classes
+    shown = {"index": int(delta.first.indices[row]), **thumbnail_of(images, row)}
+    if first is None or second is None:
+        before, after = (each.score for each in (delta.second, delta.first))
+        texts = (value_text(float(x.per_sample[row]), x.unit) for x in (before, after))
+        return {**shown, "label": "", **dict(zip(("before", "after"), texts, strict=True))}
+    names = (*first.names, "NaN")  # the prediction is -1 where a score is NaN
     return {
-        "index": int(delta.first.indices[row]),
-        **thumbnail_of(images, int(row)),
-        "label": names[delta.first.labels[row]],
-        "before": names[delta.second.predictions[row]],
-        "after": names[delta.first.predictions[row]],
+        **shown,
+        "label": "" if first.targets is None else names[first.targets[row]],
+        "before": names[second.predictions[row]],
+        "after": names[first.predictions[row]],
     }

@@ -315,9 +315,9 @@ class Workbench:
         """Say what the button offers next; nothing where there are no more images."""
         session = self.session
         if len(images) < len(session.sample):
-            return f"on {many(len(session.sample), 'image')}"
+            return f"on {many(len(session.sample), session.noun)}"
         more = session.full_count > len(images)
-        return f"on all {session.full_count:,} images" if more else ""
+        return f"on all {session.full_count:,} {session.noun}s" if more else ""
 
     def _measure_all(self, progress: Progress) -> Iterator[None]:
         """The whole sample; asked again, all test images."""

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 import marimo as mo
 
-from quantscope.app.panes.header import percent, points
-from quantscope.app.panes.parts import line, safe, select_button, table
+from quantscope.app.accuracies import ACCURACY
+from quantscope.app.panes.parts import QUANTIZE, line, missing, safe, select_button, table
+from quantscope.app.panes.scores import delta_text, ends_text, score_text
 from quantscope.app.panes.what_if.answers import Answer, RunChoice
 from quantscope.app.place import select_tensor
 from quantscope.app.session import Session
@@ -29,7 +30,10 @@ def show(bench: "Workbench") -> mo.Html:
     bench.visit()
     why = why_not(bench.session)
     if why:
-        return mo.Html(f'<div class="qs-card" data-testid="no-what-if">{line(why)}</div>')
+        offers = (QUANTIZE,) if bench.session.opened.is_float else ()
+        return mo.Html(
+            f'<div class="qs-card" data-testid="no-what-if">{missing(why, *offers)}</div>'
+        )
     view = bench.views
     return mo.Html(
         '<div class="qs-what-if" data-testid="what-if">'
@@ -72,6 +76,10 @@ def why_not(session: Session) -> str:
     return opened.model.why_not_edited
 
 
+def _counted(evaluation: Evaluation) -> str:
+    return many(evaluation.images, evaluation.sample_word)
+
+
 def way_text(way: RunChoice) -> str:
     if way.execution == "reference":
         return "its arithmetic"
@@ -85,9 +93,9 @@ def strip_numbers(answer: Answer) -> dict[str, str]:
         return {"value": "–", "note": answer.error} if answer.error else {}
     edited, delta = effect.evaluation, effect.against_base
     return {
-        "value": percent(edited.accuracy, edited.images),
-        "delta": points(delta.delta, delta.interval_95, edited.images),
-        "note": f"against the original, {many(edited.images, 'image')}, {way_text(answer.way)}",
+        "value": score_text(edited.score),
+        "delta": delta_text(delta),
+        "note": f"against the original, {_counted(edited)}, {way_text(answer.way)}",
     }
 
 
@@ -115,10 +123,11 @@ def _numbers(answer: Answer, effect: Effect) -> Iterator[str]:
     if against_float is not None:
         cells.append(_number("float", against_float.second, None, ""))
     yield f'<div class="qs-numbers qs-trio" data-testid="effect">{"".join(cells)}</div>'
-    facts = [f"{many(edited.images, 'image')}, {way_text(answer.way)}"]
+    facts = [f"{_counted(edited)}, {way_text(answer.way)}"]
+    if edited.score.measure != ACCURACY:
+        facts.insert(0, edited.score.measure)
     if answer.edits and against_float is not None:
-        size = points(against_float.delta, against_float.interval_95, edited.images)
-        facts.append(f"edited against float {size}")
+        facts.append(f"edited against float {delta_text(against_float)}")
     yield line(" · ".join(facts), kind="qs-faint")
 
 
@@ -128,7 +137,9 @@ def _said(answer: Answer, effect: Effect) -> Iterator[str]:
         yield from (line(f"{note}.") for note in effect.applied.notes)
         return
     if effect.unchanged:
-        text = "Changes nothing at the output: every score of every image is the same."
+        every = "score" if effect.evaluation.classes is not None else "value"
+        row = effect.evaluation.sample_word
+        text = f"Changes nothing at the output: every {every} of every {row} is the same."
         yield f'<p class="qs-line" data-testid="unchanged">{text}</p>'
     for layer, before, after in answer.kernels:
         yield (
@@ -148,15 +159,11 @@ def _place(label: str) -> str:
 
 
 def _number(label: str, found: Evaluation, against: PairedDelta | None, title: str) -> str:
-    digits = 1 if found.images <= 1000 else 2
-    low, high = (100 * end for end in found.interval_95)
-    text = f"[{low:.{digits}f}, {high:.{digits}f}]"
-    if against is not None:
-        text = points(against.delta, against.interval_95, found.images)
+    text = ends_text(found.score) if against is None else delta_text(against)
     return (
         f'<div class="qs-number qs-of-{label}" data-testid="what-if-{label}" title="{title}">'
         f'<span class="qs-label">{label}</span>'
-        f'<span class="qs-value">{percent(found.accuracy, found.images)}</span>'
+        f'<span class="qs-value">{score_text(found.score)}</span>'
         f'<span class="qs-delta">{word("interval", text)}</span></div>'
     )
 

@@ -7,6 +7,9 @@ from quantscope.app.panes.what_if.answers import Answer
 from quantscope.app.pictures import WHOLE
 from quantscope.report.figures import ThemeName, confusion_difference, per_class_change, sqnr_along
 
+_MOST_CLASSES = 40
+"""The most classes that are drawn one by one."""
+
 
 def wanted(answer: Answer, *, theme: ThemeName) -> list[Wanted]:
     return list(_wanted(answer, theme))
@@ -18,7 +21,8 @@ def _wanted(answer: Answer, theme: ThemeName) -> Iterator[Wanted]:
         return
     delta = effect.against_base
     key = (answer.edits, answer.way, effect.evaluation.images, theme)
-    if len(delta.changed):
+    by_class = delta.tells_classes and len(delta.first.class_names) <= _MOST_CLASSES
+    if by_class and len(delta.changed):
         yield Wanted(
             ("by class", *key),
             "Images gained and lost, by class",

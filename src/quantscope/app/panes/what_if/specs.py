@@ -236,7 +236,7 @@ def _histogram(session: Session, tensor: QuantTensor) -> Histogram | str:
         found = session.histogram(tensor)
     except QuantscopeError as error:
         return str(error)
-    return found or session.failures.get("histograms") or "Its values are being counted…"
+    return found or session.not_counted or "Its values are being counted…"
 
 
 def _caption(at: Situation, tensor: QuantTensor, *, is_float: bool) -> str:

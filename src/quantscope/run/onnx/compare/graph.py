@@ -171,7 +171,8 @@ class Builder:
                 if node.op_type == "DequantizeLinear" and node.input[0] in integers
             ]
             for value in dict.fromkeys([*names, *integers]):
-                found[value] = Leaf(name, self.values[name], FLOAT + pair.float_name, pair.reshaped)
+                theirs = FLOAT + pair.float_name
+                found[value] = Leaf(name, self.values[name], theirs, pair.reshaped, pair.order)
         return found
 
     def probes(self) -> tuple[list[GraphProbe], dict[str, str]]:

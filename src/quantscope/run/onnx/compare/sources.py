@@ -8,12 +8,14 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
 import onnx
 
 from quantscope.run.compare import Leaf, NoSourcesError, Pieces
 from quantscope.run.onnx.compare.merge import Canvas
 
 _CLIPS = ("Relu", "Clip")
+_SIZES = ("Shape", "Size")
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +27,14 @@ class Half:
 
     @cached_property
     def _places(self) -> dict[str, int]:
-        return {name: at for at, node in enumerate(self.nodes) for name in node.output}
+        # What a shape says does not change with the values: a walk back ends there.
+        of_values = ((at, node) for at, node in enumerate(self.nodes) if node.op_type not in _SIZES)
+        return {name: at for at, node in of_values for name in node.output}
+
+    @cached_property
+    def _sizes(self) -> frozenset[str]:
+        found = (node.output for node in self.nodes if node.op_type in _SIZES)
+        return frozenset(name for names in found for name in names)
 
     def maker(self, value: str) -> onnx.NodeProto | None:
         place = self.place_of_maker(value)
@@ -35,7 +44,7 @@ class Half:
         return self._places.get(value)
 
     def is_constant(self, value: str) -> bool:
-        return value not in self._places
+        return value not in self._places and value not in self._sizes
 
     def reads(self, node: onnx.NodeProto) -> list[str]:
         return [name for name in node.input if name]
@@ -93,7 +102,13 @@ def _add_variant(canvas: Canvas, pieces: Pieces[onnx.NodeProto], quantized: Iter
 
 
 def _as_float(canvas: Canvas, leaf: Leaf) -> str:
-    if not leaf.reshaped:
-        return leaf.value
-    shape = canvas.add("Shape", [leaf.float_value])
-    return canvas.add("Reshape", [leaf.value, shape])
+    value, order = leaf.value, leaf.order
+    if leaf.reshaped:
+        shape = canvas.add("Shape", [leaf.float_value])
+        if order:
+            shape = canvas.add("Gather", [shape, canvas.constant(np.array(order, np.int64))])
+        value = canvas.add("Reshape", [value, shape])
+    if not order:
+        return value
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return canvas.add("Transpose", [value], perm=back)

@@ -45,7 +45,7 @@ class ProbeWriter:
         self.layout = layout_of(builder.network, tensor)
         self.value = builder.values[pair.name]
         self.shape = self.canvas.add("Shape", [self.value])
-        self.float_value = FLOAT + pair.float_name
+        self.float_value = self._turned(FLOAT + pair.float_name)
         self._samples: str | None = None
         if pair.merges_rows:
             self.layout, self._samples = Layout(over=(1,), behind=0), self._layout_of_samples()
@@ -54,7 +54,7 @@ class ProbeWriter:
         self.error = self.canvas.add("Sub", [self.q, self.f])
         self.low, self.high = ends_of(self.params, self.layout)
         self.beyond = (self.high - self.low) * np.float32(CLIP_TOLERANCE)
-        maker = builder.floats.maker(self.float_value)
+        maker = builder.floats.maker(FLOAT + pair.float_name)
         is_relu = maker is not None and maker.op_type == "Relu"
         self.never_below = nothing_is_below(self.low, is_relu=is_relu)
 
@@ -64,9 +64,9 @@ class ProbeWriter:
         b = self.laid_out(named.weighted)
         sums = source_sums(
             self,
-            a=b if named.inherited == named.weighted else self.laid_out(named.inherited),
+            a=b if named.inherited == named.weighted else self._float_laid_out(named.inherited),
             b=b,
-            steps=[self.laid_out(step) for step in named.steps],
+            steps=[self._float_laid_out(step) for step in named.steps],
             inputs=len(found.inputs),
             stated=self._stated(),
         )
@@ -103,6 +103,14 @@ class ProbeWriter:
         """Whether the largest, or least, of all values is beyond an end."""
         found = self.canvas.reduce(farthest, value, None)
         return self.canvas.add(op_type, [found, self.canvas.constant(end.reshape(()))])
+
+    def _turned(self, value: str) -> str:
+        """Give a value of the float network with its axes in the quantized one's order."""
+        order = self.pair.order
+        return self.canvas.add("Transpose", [value], perm=list(order)) if order else value
+
+    def _float_laid_out(self, value: str) -> str:
+        return self.laid_out(self._turned(value))
 
     def laid_out(self, value: str) -> str:
         """Give a value as float32 in the layout that is summed."""
@@ -215,7 +223,7 @@ class ProbeWriter:
             builder.floats,
             builder.quants,
             tensor=self.pair.name,
-            float_value=self.float_value,
+            float_value=FLOAT + self.pair.float_name,
             before_quantizer=self.quantizer.input[0],
             leaves=builder.leaves,
             does_relu=self.pair.through_relu,
