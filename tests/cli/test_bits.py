@@ -37,6 +37,17 @@ def test_each_tensor_alone_is_a_table_and_a_figure(tmp_path: Path) -> None:
     assert (tmp_path / "curves.svg").read_text().startswith("<?xml")
 
 
+def test_a_walk_leaves_a_recipe_of_each_point(tmp_path: Path) -> None:
+    words = ("bits", "resnet8-int8", "--frontier", "size", "--weights", "4,8", "--images", 8)
+    shown = run(*words, "--recipes", tmp_path / "walk")
+    assert shown.returncode == 0, shown.stderr
+    assert "narrowed one tensor at a time" in shown.stdout
+    recipes = sorted((tmp_path / "walk").iterdir())
+    assert [path.name for path in recipes[:2]] == ["step-00.json", "step-01.json"]
+    again = run("whatif", "resnet8-int8", "--recipe", recipes[1], "--images", 8, "--no-sqnr")
+    assert again.returncode == 0, again.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "widths"),
     [("2-4", [2, 3, 4]), ("8", [8]), ("4, 8,16", [4, 8, 16]), ("2-3,8", [2, 3, 8])],

@@ -103,6 +103,14 @@ def test_contradictions_are_one_line(
     assert refused(random_resnet8, "-o", pt2) == (
         f"onnxruntime writes .onnx; {pt2} has another suffix"
     )
+    assert refused(random_resnet8, "-o", out, "--calibration-data", "sample") == (
+        "--calibration-data sample names test images, which must not calibrate; leave it out for "
+        "CIFAR-10's training images"
+    )
+    assert refused(random_resnet8, "-o", out, "--shape", "1x3x32x32") == (
+        "--shape, --size and the like say how the rows of --calibration-data are made; give that "
+        "as well"
+    )
     assert refused(random_resnet8, "other.onnx", "-o", out) == (
         "One model is quantized at a time; 'other.onnx' is one too many"
     )

@@ -14,7 +14,7 @@ from tests.support.any_programs import NETWORKS, rows_for, save, save_module  # 
 from quantscope.data import Samples  # noqa: E402
 from quantscope.errors import QuantscopeError  # noqa: E402
 from quantscope.model import open_model  # noqa: E402
-from quantscope.quantize import PtqConfig, quantize_torch  # noqa: E402
+from quantscope.quantize import PtqConfig, quantize_model, quantize_torch  # noqa: E402
 from quantscope.quantize.agreement import program_agreement  # noqa: E402
 from quantscope.run import open_runnable  # noqa: E402
 
@@ -117,3 +117,37 @@ def test_what_cannot_be_quantized_is_one_line(tmp_path: Path) -> None:
         "nothing.pt2 has nothing that this quantizer quantizes: no convolution and no linear layer "
         "on float values"
     )
+
+
+def test_sizes_that_the_program_does_not_take_are_refused_and_not_chosen(tmp_path: Path) -> None:
+    class Places(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = torch.nn.Embedding(9, 8)
+            self.head = torch.nn.Linear(8, 3)
+
+        def forward(self, ids: Any) -> Any:
+            return self.head(self.table(ids)).mean(1)
+
+    example = (torch.ones(2, 5, dtype=torch.int64),)
+    sizes = ({0: torch.export.Dim("rows", max=64), 1: torch.export.Dim("length", min=2, max=6)},)
+    program = torch.export.export(Places().eval(), example, dynamic_shapes=sizes)
+    plain = tmp_path / "f.pt2"
+    torch.export.save(program, plain)
+    made = quantize_model(plain, tmp_path / "q.pt2", config(), calibration=f"random:{ROWS}")
+    assert made.warnings[0].startswith("It was calibrated with random rows")
+    assert made.provenance["calibration"]["random"] is True
+    long = Samples.from_arrays("long.npz", {"ids": np.ones((ROWS, 7), np.int64)})
+    with pytest.raises(QuantscopeError) as raised:
+        quantize_torch(plain, tmp_path / "no.pt2", config(), calibration=long)
+    dim = open_model(plain).inputs[0].shape[1]
+    assert str(raised.value) == (
+        f"'ids' of long.npz has 7 where f.pt2 takes 2 to 6 ({dim!r}); give shorter or longer rows"
+    )
+    with pytest.raises(QuantscopeError) as raised:
+        outputs(made.path, long)
+    assert " has 7 where q.pt2 takes 2 to 6 " in str(raised.value)
+    high = Samples.from_arrays("high.npz", {"ids": np.full((ROWS, 4), 9)})
+    with pytest.raises(QuantscopeError) as raised:
+        quantize_torch(plain, tmp_path / "no.pt2", config(), calibration=high)
+    assert str(raised.value).startswith("f.pt2 failed while it was calibrated: ")

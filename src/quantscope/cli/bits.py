@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from quantscope.data import RowWishes
     from quantscope.model import Model
     from quantscope.progress import Progress
-    from quantscope.study.bits import BitCurves
+    from quantscope.study.bits import BitCurves, Frontier
 
 
 @careful
@@ -60,6 +60,17 @@ def command(
         bool,
         typer.Option("--layers", help="Each tensor alone instead, at the widths of --weights."),
     ] = False,
+    frontier: Annotated[
+        Literal["size", "compute"] | None,
+        typer.Option(
+            help="Instead narrow one tensor at a time, down the widths of --weights, each the one "
+            "that costs least for what it saves: bytes of weights, or products times bits."
+        ),
+    ] = None,
+    recipes: Annotated[
+        Path | None,
+        typer.Option(help="With --frontier: a folder for a recipe of each point, step-NN.json."),
+    ] = None,
     figure: Annotated[
         Path | None,
         typer.Option(help="Also draw the map, as FILE.png or FILE.svg."),
@@ -77,7 +88,7 @@ def command(
     """
     from quantscope.model import open_model
     from quantscope.report import bits_view
-    from quantscope.study.bits import bit_curves, bit_map
+    from quantscope.study.bits import bit_curves, bit_map, walk_frontier
 
     weight_bits, activation_bits = read_widths(weights), read_widths(activations)
     opened = open_model(model)
@@ -87,6 +98,19 @@ def command(
         if opened.is_float:
             options = _Calibration(per_channel, calibration, calibration_images, calibration_data)
             base = options.quantize(opened, Path(folder), progress)
+        if frontier is not None:
+            walk = walk_frontier(
+                base,
+                chosen,
+                float_model=opened if opened.is_float else float_model,
+                widths=weight_bits,
+                saving=frontier,
+                execution=execution,
+                measure=load_measure(measure),
+                progress=progress,
+            )
+            _show_frontier(walk, figure, recipes, as_json=as_json)
+            return
         if layers:
             curves = bit_curves(
                 base,
@@ -170,6 +194,30 @@ def _show_curves(result: "BitCurves", figure: Path | None, *, as_json: bool) -> 
         emit_json(result.to_dict())
         return
     show(curves_view(result), show_grid)
+
+
+def _show_frontier(
+    result: "Frontier", figure: Path | None, recipes: Path | None, *, as_json: bool
+) -> None:
+    from quantscope.edit import Recipe
+    from quantscope.report import frontier_view
+    from quantscope.report.figures import bit_frontier
+
+    if recipes is not None:
+        recipes.mkdir(parents=True, exist_ok=True)
+        for place, point in enumerate(result.points):
+            note = f"{point.weight_bytes:,} bytes of weights, {result.measure} {point.score:.4g}"
+            recipe = Recipe(
+                base_digest=result.digest, edits=point.edits, note=note, base_model=result.model
+            )
+            recipe.save(recipes / f"step-{place:02}.json")
+        messages.print(f"Wrote {len(result.points)} recipes into {recipes}", markup=False)
+    if figure is not None:
+        _write(bit_frontier(result), figure)
+    if as_json:
+        emit_json(result.to_dict())
+        return
+    show(frontier_view(result), show_grid)
 
 
 def _write(drawn: "Figure", path: Path) -> None:

@@ -153,6 +153,7 @@ def command(
     config = PtqConfig(**options)
     _check_suffix(output, config.framework)
     images = None
+    _check_calibration(calibration_data, rows)
     if calibration_data is not None:
         if rows is None or not rows.seed:
             # Not the rows that others measure with.
@@ -177,6 +178,23 @@ def command(
             result.path, result.onnx_path, compared.take(min(_COMPARED_IMAGES, len(compared)))
         )
     _show(result, agreement, as_json=as_json)
+
+
+def _check_calibration(spec: str | None, rows: "RowWishes | None") -> None:
+    """Refuse test images, and wishes for rows that are not made."""
+    from quantscope.data import RowWishes
+    from quantscope.errors import BadConfigError
+
+    if spec in ("sample", "full"):
+        raise BadConfigError(
+            f"--calibration-data {spec} names test images, which must not calibrate; leave it out "
+            "for CIFAR-10's training images"
+        )
+    if spec is None and rows not in (None, RowWishes()):
+        raise BadConfigError(
+            "--shape, --size and the like say how the rows of --calibration-data are made; give "
+            "that as well"
+        )
 
 
 def _framework(path: Path, asked: str | None) -> str:

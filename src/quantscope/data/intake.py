@@ -46,7 +46,8 @@ class Intake:
     `model` is the file's name, for messages. `axes` says which dimension of each port counts rows,
     None where none does; left empty, it is the first of all. `fixed_batch` is the only number of
     rows that the model takes, None where any number goes between `least` and `most`. `ids_below`
-    are the sizes of the tables that inputs are looked up in.
+    are the sizes of the tables that inputs are looked up in, `size_limits` the least and the most
+    that open dimensions may be, by their names.
     """
 
     model: str
@@ -56,13 +57,16 @@ class Intake:
     most: int | None = None
     axes: tuple[int | None, ...] = ()
     ids_below: Mapping[str, int] = field(default_factory=dict)
+    size_limits: Mapping[str, tuple[int | None, int | None]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, model: Model, *, least: int = 1, most: int | None = None) -> "Intake":
         """Say how an opened model is fed; refuse inputs that arrays of numbers cannot be for."""
         limits = {name: use.ids_below for name, use in model.input_uses.items() if use.ids_below}
         found = cls.of_ports(model.name, model.inputs, model.outputs)
-        return replace(found, least=least, most=most, ids_below=limits)
+        return replace(
+            found, least=least, most=most, ids_below=limits, size_limits=model.size_limits
+        )
 
     @classmethod
     def of_ports(cls, model: str, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> "Intake":
@@ -219,6 +223,7 @@ class Intake:
             for dim, size in zip(dims, row, strict=False) if len(dims) == len(row) else ():
                 if not isinstance(dim, str) or not dim.strip("?"):
                     continue
+                check_size(port, dim, size, self.size_limits, name=samples.name, model=self.model)
                 known, first = sizes.setdefault(dim, (size, port.name))
                 if known != size:
                     raise BadDataError(
@@ -269,6 +274,26 @@ def check_type(port: Port, found: np.dtype[Any], name: str, model: str) -> None:
             f"{port.name!r} of {name} is {found}, but {model} takes {port.dtype}; save it as "
             f"{port.dtype}"
         )
+
+
+def check_size(
+    port: Port,
+    dim: str,
+    size: int,
+    limits: Mapping[str, tuple[int | None, int | None]],
+    *,
+    name: str,
+    model: str,
+) -> None:
+    """Refuse a size of an open dimension that the model says it does not take."""
+    least, most = limits.get(dim, (None, None))
+    if (least is None or size >= least) and (most is None or size <= most):
+        return
+    ends = f"at least {least}" if most is None else f"{least or 0} to {most}"
+    raise BadDataError(
+        f"{port.name!r} of {name} has {size} where {model} takes {ends} ({dim!r}); give shorter or "
+        f"longer rows"
+    )
 
 
 def check_batch(batch: int | None) -> None:

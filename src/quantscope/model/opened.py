@@ -76,6 +76,11 @@ class Model(ABC):
     def outputs(self) -> tuple[Port, ...]:
         """The ports that it gives, in the file's order."""
 
+    @property
+    def size_limits(self) -> Mapping[str, tuple[int | None, int | None]]:
+        """The least and the most that open dimensions may be, by their names, where it says so."""
+        return {}
+
     @cached_property
     def input_uses(self) -> Mapping[str, InputUse]:
         """What its graph does with each input, by the input's name; empty where it is not known."""

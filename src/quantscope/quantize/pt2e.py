@@ -30,6 +30,7 @@ from quantscope.quantize.result import (
     no_data_warning,
     one_value_warning,
     provenance_text,
+    random_warnings,
 )
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def quantize_torch(
             graph = subject.graph()
             observed = _prepare(graph, config, subject)
             _calibrate(observed, subject, feeder, images=len(images), progress=progress)
-            notes = _warnings(observed, images=len(images))
+            notes = (*random_warnings(images), *_warnings(observed, images=len(images)))
             program = _convert(observed, subject, feeder)
     provenance = make_provenance(
         config,
@@ -185,7 +186,13 @@ def _calibrate(
     size = subject.rows_at_once
     progress("Calibrating", 0, images)
     for start in range(0, images, size):
-        subject.run(observed, feeder(start, min(start + size, images)))
+        arrays = feeder(start, min(start + size, images))
+        try:
+            subject.run(observed, arrays)
+        except Exception as error:  # of any kind: what the program's own operators meet
+            raise BadModelError(
+                f"{subject.name} failed while it was calibrated: {first_line(error)}"
+            ) from None
         progress("Calibrating", min(start + size, images), images)
 
 

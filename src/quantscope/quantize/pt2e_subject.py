@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.data import Samples
+from quantscope.data import Samples, check_size
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
 from quantscope.model import Model, Port, open_model, show_shape
 from quantscope.model.torch import (
@@ -204,6 +204,9 @@ class Subject:
                 f"The calibration {what} of {source} have the shape {list(found)}, but "
                 f"{self.name} takes {show_shape(wanted)}; save them in the model's own shape"
             )
+        for dim, size in zip(wanted, found, strict=True):
+            if isinstance(dim, str):
+                check_size(port, dim, size, self._limits, name=source, model=self.name)
         if np.dtype(port.dtype).kind in "iub" and array.dtype.kind == "f":
             raise BadDataError(
                 f"The calibration rows of {source} are {array.dtype}, but {port.name!r} of "

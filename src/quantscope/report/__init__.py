@@ -25,7 +25,7 @@ How the text of a result is added
 """
 
 from quantscope.report.accumulators_text import accumulators_view, saturation_view
-from quantscope.report.bits_text import bits_view, curves_view
+from quantscope.report.bits_text import bits_view, curves_view, frontier_view
 from quantscope.report.capture_text import capture_lines
 from quantscope.report.data_text import calibration_lines, data_table
 from quantscope.report.evaluate_text import evaluation_view
@@ -95,6 +95,7 @@ __all__ = [
     "evaluation_view",
     "fact_lines",
     "flow_text",
+    "frontier_view",
     "inspection",
     "layer_facts",
     "layer_inspection",

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator
 from quantscope.plain_text import many, printable
 from quantscope.report.table import Column, Number, Table
 from quantscope.report.wording import rounded
-from quantscope.study.bits import BitCell, BitCurves, BitMap, Width
+from quantscope.study.bits import BitCell, BitCurves, BitMap, Frontier, FrontierPoint, Width
 
 BitsPart = str | Table
+Measured = BitMap | BitCurves | Frontier
 
 
 def bits_view(result: BitMap) -> Iterator[BitsPart]:
@@ -77,6 +78,61 @@ def curves_view(result: BitCurves) -> Iterator[BitsPart]:
         )
 
 
+def frontier_view(result: Frontier) -> Iterator[BitsPart]:
+    """Say what was walked, then each point with what it costs and scores, uniform ones last."""
+    saved = {"size": "bytes of weights", "compute": "products times bits"}[result.saving]
+    yield (
+        f"{printable(result.model)}, narrowed one tensor at a time, each the one that adds least "
+        f"noise for the {saved} it saves (tried on {many(result.ranked_on, result.sample_word)})"
+    )
+    yield (
+        f"scores against {printable(result.float_model)}, {result.execution} execution, "
+        f"{many(result.samples, result.sample_word)} of {printable(result.data)}"
+    )
+    columns = (
+        Column("", right=True),
+        Column("narrowed", kind="name"),
+        Column("bits", right=True),
+        *(Column(name, right=True) for name in ("weights kB", "M bit-products", "score")),
+        Column("to float", right=True),
+        *(Column(name, right=True, spare=1) for name in ("from", "up to")),
+    )
+    rows = [
+        (str(place), printable(point.step) or "all", str(_bits_of_step(point)))
+        for place, point in enumerate(result.points)
+    ]
+    yield Table(
+        f"{result.measure}{_unit(result)}, and its difference to the float network's with its 95 % "
+        f"interval",
+        columns,
+        tuple((*row, *_costs(result, p)) for row, p in zip(rows, result.points, strict=True)),
+    )
+    yield Table(
+        "the same bits for all",
+        columns,
+        tuple(
+            ("", "all", str(next(iter(point.bits.values()), "")), *_costs(result, point))
+            for point in result.uniform
+        ),
+    )
+
+
+def _bits_of_step(point: FrontierPoint) -> int | str:
+    return point.bits[point.step] if point.step else next(iter(point.bits.values()), "")
+
+
+def _costs(result: Frontier, point: FrontierPoint) -> tuple[str, ...]:
+    form, factor = _score_form(result), _factor(result)
+    ends = point.delta_interval_95
+    return (
+        f"{point.weight_bytes / 1000:,.1f}",
+        f"{point.bit_operations / 1e6:,.1f}",
+        rounded(factor * point.score, form),
+        "–" if point.delta is None else rounded(factor * point.delta, "+.2f"),
+        *(("–", "–") if ends is None else (rounded(factor * end, "+.2f") for end in ends)),
+    )
+
+
 def width_text(bits: Width) -> str:
     """Write a width, and `float` for what is not quantized."""
     return "float" if bits is None else str(bits)
@@ -96,15 +152,15 @@ def _grid(result: BitMap, title: str, value: Callable[[BitCell], float | None], 
     return Table(title, (Column("", right=True), *columns), tuple(rows))
 
 
-def _factor(result: BitMap | BitCurves) -> int:
+def _factor(result: Measured) -> int:
     return 100 if result.unit == "share" else 1
 
 
-def _score_form(result: BitMap | BitCurves) -> str:
+def _score_form(result: Measured) -> str:
     return ".2f" if result.unit in ("share", "dB") else ".4g"
 
 
-def _unit(result: BitMap | BitCurves, *, points: bool = False) -> str:
+def _unit(result: Measured, *, points: bool = False) -> str:
     if result.unit == "share":
         return ", in points" if points else ", in %"
     return f", in {result.unit}" if result.unit else ""

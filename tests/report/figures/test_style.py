@@ -24,7 +24,15 @@ from quantscope.report import figures
 from quantscope.report.figures.style import DARK, LIGHT, plain, png_bytes, svg_bytes
 from quantscope.run.compare.results import TensorComparison
 from quantscope.run.evaluate import paired
-from quantscope.study.bits import BitCell, BitCurve, BitCurves, BitMap, CurvePoint
+from quantscope.study.bits import (
+    BitCell,
+    BitCurve,
+    BitCurves,
+    BitMap,
+    CurvePoint,
+    Frontier,
+    FrontierPoint,
+)
 
 NETWORK = read_onnx(load_onnx(find_model("resnet8-int8")))
 CHANGE = paired(evaluation([0, 1, 1, 2, 2, 2]), evaluation([0, 0, 1, 1, 2, 0]))
@@ -47,6 +55,16 @@ CURVES = BitCurves(
         for role in ("weights", "activations")
     ),
 )
+STEPS = tuple(
+    FrontierPoint(
+        step, {"stem.weight": bits}, 100 * bits, 1000 * bits, score, (0.2, 0.9), -0.1, None
+    )
+    for step, bits, score in (("", 8, 0.8), ("w", 4, 0.5))
+)
+FRONTIER = Frontier(
+    *("q.onnx", "d", "f.onnx", "reference", "data", "d", 100, "image", 20, "top-1 accuracy"),
+    *("share", True, "compute", 0.9, STEPS, STEPS),  # type: ignore[arg-type]
+)
 MAKERS: dict[str, Callable[..., Figure]] = {
     "sqnr": lambda **o: figures.sqnr_along(comparison(), comparison(), **o),
     "sources": lambda **o: figures.error_sources(comparison(), per_input=True, **o),
@@ -55,6 +73,7 @@ MAKERS: dict[str, Callable[..., Figure]] = {
     "channels": lambda **o: figures.channel_error(CONV, **o),
     "residuals": lambda **o: figures.residual_branches([RESIDUAL], comparison(), **o),
     "ranking": lambda **o: figures.sensitivity_ranking(result(*DISABLE), **o),
+    "frontier": lambda **o: figures.bit_frontier(FRONTIER, **o),
     "curves": lambda **o: figures.bit_curves_figure(CURVES, **o),
     "bits": lambda **o: figures.bit_heatmap(BITS, **o),
     "confusion": lambda **o: figures.confusion(CHANGE.first, **o),

@@ -52,7 +52,7 @@ def find_shapes(model: Model, given: Mapping[str, tuple[int, ...]]) -> RowShapes
         for at, dim in enumerate(row or ()):
             known = dim if isinstance(dim, int) else named.get(dim or "")
             if known is None and at in usual:
-                known = usual[at]
+                known = _within(usual[at], *model.size_limits.get(str(dim), (None, None)))
                 chosen[f"{dim or 'a size'} of {port.name} {known}"] = None
                 if isinstance(dim, str) and dim:
                     named[dim] = known
@@ -124,6 +124,10 @@ def _usual_sizes(port: Port, row: tuple[Dim, ...]) -> dict[int, int]:
         for at, name in names.items()
         if any(part in name for part in _LENGTH_NAMES) and "past" not in name
     }
+
+
+def _within(size: int, least: int | None, most: int | None) -> int:
+    return min(max(size, least or 0), most or size)
 
 
 def _picture_sides(port: Port, row: tuple[Dim, ...]) -> tuple[int, int] | None:

@@ -63,6 +63,10 @@ class ProgramModel(TorchModel):
     def outputs(self) -> tuple[Port, ...]:
         return tuple(self._port(name) for name in self.graph.outputs)
 
+    @property
+    def size_limits(self) -> Mapping[str, tuple[int | None, int | None]]:
+        return self.graph.limits
+
     def _port(self, name: str) -> Port:
         kind = self.graph.types[name]
         return Port(name, kind.dtype, kind.shape)

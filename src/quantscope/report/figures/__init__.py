@@ -17,6 +17,7 @@ How a figure is added
 """
 
 from quantscope.report.figures.bit_curves import bit_curves_figure
+from quantscope.report.figures.bit_frontier import bit_frontier
 from quantscope.report.figures.bit_map import bit_heatmap
 from quantscope.report.figures.channels import channel_error
 from quantscope.report.figures.classes import confusion, confusion_difference, per_class_change
@@ -77,6 +78,7 @@ __all__ = [
     "ThemeName",
     "activation_histogram",
     "bit_curves_figure",
+    "bit_frontier",
     "bit_heatmap",
     "channel_error",
     "confusion",

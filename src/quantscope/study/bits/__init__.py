@@ -7,6 +7,7 @@ How it is put together
 - `results.py` holds what came of it.
 - `curves.py` gives each tensor other bits while all others stay as they are.
 - `quantized.py` writes the model of one cell.
+- `frontier.py` walks from all bits downwards, one tensor at a time, and measures what is left.
 
 The network is calibrated once, at 8 bits; other widths keep its ranges (`SetBits`), so that what
 differs between two cells is the number of bits and nothing else.
@@ -15,6 +16,7 @@ differs between two cells is the number of bits and nothing else.
 from quantscope.study.bits.bit_map import BITS, bit_map
 from quantscope.study.bits.cells import edits_for
 from quantscope.study.bits.curves import BitCurve, BitCurves, CurvePoint, bit_curves
+from quantscope.study.bits.frontier import Frontier, FrontierPoint, Saving, walk_frontier
 from quantscope.study.bits.quantized import quantize_with_bits
 from quantscope.study.bits.results import BitCell, BitMap, Width
 
@@ -25,9 +27,13 @@ __all__ = [
     "BitCurves",
     "BitMap",
     "CurvePoint",
+    "Frontier",
+    "FrontierPoint",
+    "Saving",
     "Width",
     "bit_curves",
     "bit_map",
     "edits_for",
     "quantize_with_bits",
+    "walk_frontier",
 ]
