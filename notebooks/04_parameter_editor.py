@@ -10,7 +10,7 @@ def setup():
     import marimo as mo
 
     from quantscope import load
-    from quantscope.app.panes.header import percent, points
+    from quantscope.app.panes.scores import percent, points
     from quantscope.edit import Off, Recipe, SetScale, describe
     from quantscope.run.whatif.whatif import WhatIf
 

@@ -75,7 +75,7 @@ def test_trace_is_there_again_with_the_model_that_it_was_of(page: Page) -> None:
     assert eventually(lambda: "qs-formula" in page.tracer.text.html)
     page.open(Given("resnet8-uint8"))
     assert eventually(lambda: page.opener.opened == 1)
-    if page.images.picked is None:
+    if page.samples.picked is None:
         assert "being classified" in page.tracer.text.html
     page.open(Given("resnet8-int8"))
     assert eventually(lambda: "qs-formula" in page.tracer.text.html)

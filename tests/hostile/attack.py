@@ -49,7 +49,8 @@ class Outcome:
             return f"exit {self.code}: {' | '.join(lines[-3:])}"
         if self.code == 2 and (len(lines) != 1 or not lines[0].startswith("quantscope: ")):
             return f"{len(lines)} lines: {' | '.join(lines[:3])}"
-        if self.code == 0 and not all(line.startswith(("Wrote ", "Opening ")) for line in lines):
+        said = ("Wrote ", "Opening ", "Data: ")
+        if self.code == 0 and not all(line.startswith(said) for line in lines):
             return f"words on stderr: {' | '.join(lines[:3])}"
         # A study does what is missing or damaged again, which is work.
         if self.seconds > MOST_SECONDS * (4 if self.words[0] == "study" and self.code == 0 else 1):

@@ -15,6 +15,7 @@ CASES = {
     "torch": 400,
     "hdf5": 400,
     "npz": 400,
+    "pictures": 400,
     "study": 300,
     "text": 900,
     "place": len(cases()),

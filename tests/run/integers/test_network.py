@@ -85,23 +85,25 @@ def test_nothing_is_kept_longer_than_it_is_read(quantized: Callable[..., Path]) 
     assert len(seen) == 14
 
 
-def test_what_is_not_integers_is_named_before_anything_runs(
+def test_what_is_not_integers_is_named_and_passed_as_float(
     tmp_path: Path, quantized: Callable[..., Path]
 ) -> None:
     with pytest.raises(BadModelError, match=r"resnet8\.onnx is a float model"):
         integer_network(bundled_models()["resnet8"])
     path = quantized(activations="uint8", overrides=(LayerOverride("head", left_float=True),))
-    with pytest.raises(BadModelError, match=r"head of .* reads .*, which is not quantized"):
-        integer_network(path)
-    graph = TinyQdq((3, 4, 5))
-    s = graph.node("Sigmoid", [graph.quantize("x", 0.1, 3)], "s")
-    with pytest.raises(BadModelError, match=r"s of tiny.onnx is a Sigmoid, which is not computed"):
-        integer_network(graph.save(tmp_path, graph.quantize(s, 0.1, 0)))
+    network = integer_network(path)
+    assert [step.layer.name for step in network.passed] == ["head"]
+    assert network.passed[0].reason.endswith("which is not quantized")
+    stated = evaluate(path, SAMPLE, execution="reference").scores
+    difference = np.abs(network.run(PIXELS) - stated).max(axis=1)
+    # float32's sums fall on ties of their own now and then.
+    assert (difference < 1e-4).mean() > 0.8 and difference.max() < 0.1
     graph = TinyQdq((3, 4, 5))
     x = graph.quantize("x", 0.1, 3)
     p = graph.node("GlobalAveragePool", [x], "p")
-    with pytest.raises(BadModelError, match=r"p of tiny\.onnx writes real numbers"):
-        integer_network(graph.save(tmp_path, p))
+    network = integer_network(graph.save(tmp_path, p))
+    (passed,) = network.passed
+    assert passed.reason == "writes real numbers that no quantizer follows"
 
 
 def test_a_16_bit_model_has_exact_integers_too(tmp_path: Path) -> None:

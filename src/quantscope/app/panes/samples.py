@@ -170,9 +170,10 @@ def nothing_yet(session: Session) -> str:
     """Say why no sample has an answer: they are on their way, or what to give."""
     if "images" in session.failures:
         return missing(f"No {session.noun} fits this model.", MAKE_ROWS, OPEN_DATA)
-    if not any(session.failures):
-        return line(f"{session.noun.capitalize()}s are being evaluated…", kind="qs-faint")
-    return line(f"No {session.noun} could be evaluated.", kind="qs-faint")
+    judged = "classified" if session.is_bundled_sample else "evaluated"
+    if not session.failures:
+        return line(f"{session.noun.capitalize()}s are being {judged}…", kind="qs-faint")
+    return line(f"No {session.noun} could be {judged}.", kind="qs-faint")
 
 
 def _rows_of(found: Accuracies, wanted_key: str) -> NDArray[np.int64]:

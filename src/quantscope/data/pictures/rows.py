@@ -24,7 +24,7 @@ SUFFIXES = frozenset(
     (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".ppm", ".pgm")
 )
 _MOST_BYTES = 256 * 2**20
-_MOST_PIXELS = 100_000_000
+_MOST_PIXELS = 40_000_000
 _WHAT = "a picture"
 _DEEP = ("I", "F")
 """Where the names of modes with more than 8 bits begin."""
@@ -140,9 +140,10 @@ def _eight_bits(image: "Image") -> "Image":
         return image
     from PIL import Image
 
-    values = np.asarray(image, np.float64)
-    deepest = 256 if values.max(initial=0) > 255 else 1
-    return Image.fromarray((values // deepest).clip(0, 255).astype(np.uint8))
+    values = np.asarray(image)
+    if values.max(initial=0) > np.iinfo(np.uint8).max:
+        values = values // values.dtype.type(256)
+    return Image.fromarray(values.clip(0, 255).astype(np.uint8))
 
 
 def _sized(image: "Image", steps: PictureSteps) -> "Image":

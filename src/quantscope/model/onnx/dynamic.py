@@ -14,13 +14,12 @@ import onnx_ir as ir
 
 from quantscope.model.assemble import Draft
 from quantscope.model.onnx.graph import OnnxGraph, input_names, output_names
-from quantscope.model.onnx.operators import INTEGER_PRODUCTS, MOVES_INTEGERS
+from quantscope.model.onnx.operators import INTEGER_PRODUCTS
 from quantscope.model.onnx.quant_params import (
     NotShownError,
     QuantizedValues,
     RunTimeInput,
     RunTimeProduct,
-    carry_over,
     describe,
     padded_inputs,
     read_params,
@@ -95,7 +94,7 @@ def _add_product(wiring: _Wiring, found: QuantizedValues, node: ir.Node) -> None
     weight = graph.tensor(b)
     try:
         if is_static:
-            _add_rows(graph, found, a, stored[0], a_zero_point)
+            describe(graph, found, a, stored[0], a_zero_point, axis=None)
         if weight is not None and len(stored) == 1 + is_static:
             _add_weight(graph, found, node, weight, stored[-1], b_zero_point)
     except NotShownError as reason:
@@ -130,23 +129,6 @@ def _add_weight(
     draft = Draft(params, [name], scale, zero_point or None, shape)
     draft.read_integers = partial(graph.read, weight)
     register(found, draft)
-
-
-def _add_rows(
-    graph: OnnxGraph, found: QuantizedValues, integer: str, scale: str, zero_point: str
-) -> None:
-    """Add integers with a stored scale: rows of a table, moved to where they are multiplied."""
-    path: list[ir.Node] = []
-    value = integer
-    while value not in found.by_integer and graph.tensor(value) is None:
-        maker = graph.makers.get(value)
-        if maker is None or maker.op_type not in MOVES_INTEGERS:
-            break
-        path.append(maker)
-        value = input_names(maker)[0]
-    describe(graph, found, value, scale, zero_point, axis=None)
-    for maker in reversed(path):
-        carry_over(graph, found, maker)
 
 
 def _follow(wiring: _Wiring, node: ir.Node) -> _Chain | None:

@@ -78,25 +78,10 @@ def _add_quantize(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> No
 def _add_dequantize(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None:
     integer, scale, zero_point = padded_inputs(node, 3)[:3]
     axis, block_size = attribute_int(node, "axis", 1), attribute_int(node, "block_size", 0)
-    _add_table(graph, found, integer, scale, zero_point)
     draft = describe(graph, found, integer, scale, zero_point, axis=axis, block_size=block_size)
     take_stated_ends(draft, node)
     draft.dequantized_names.append(output_names(node)[0])
     found.by_dequantized[output_names(node)[0]] = draft
-
-
-def _add_table(
-    graph: OnnxGraph, found: QuantizedValues, integer: str, scale: str, zero_point: str
-) -> None:
-    """Add the stored table that integers are rows of, as dynamic quantization has embeddings."""
-    maker = graph.makers.get(integer)
-    if maker is None or maker.op_type != "Gather" or integer in found.by_integer:
-        return
-    table, scales = input_names(maker)[0], graph.array(scale)
-    is_single = scales is not None and scales.size == 1
-    if graph.tensor(table) is not None and table not in found.by_integer and is_single:
-        describe(graph, found, table, scale, zero_point, axis=None)
-        carry_over(graph, found, maker)
 
 
 def find_quantized_values(graph: OnnxGraph) -> QuantizedValues:

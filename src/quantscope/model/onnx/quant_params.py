@@ -12,6 +12,7 @@ from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model.assemble import Draft
 from quantscope.model.network import Array, Shape
 from quantscope.model.onnx.graph import OnnxGraph, input_names, output_names
+from quantscope.model.onnx.operators import MOVES_INTEGERS
 
 
 class NotShownError(Exception):
@@ -180,6 +181,7 @@ def describe(
 
     A draft whose parameters were only carried over takes those that are stated here.
     """
+    _describe_table(graph, found, integer, scale, zero_point)
     kind = graph.type(integer)
     before = found.by_integer.get(integer)
     stored = graph.tensor(integer)
@@ -215,6 +217,29 @@ def describe(
         before.scale_name, before.zero_point_name = scale, zero_point or None
         before.follows = None
     return before
+
+
+def _describe_table(
+    graph: OnnxGraph, found: QuantizedValues, integer: str, scale: str, zero_point: str
+) -> None:
+    """Make a draft of the stored table that integers are rows of, as embeddings are quantized.
+
+    The integers and what they were on the way from there follow it.
+    """
+    scales = graph.array(scale)
+    path: list[ir.Node] = []
+    value = integer
+    while value not in found.by_integer and graph.tensor(value) is None:
+        maker = graph.makers.get(value)
+        if maker is None or maker.op_type not in MOVES_INTEGERS:
+            return
+        path.append(maker)
+        value = input_names(maker)[0]
+    if not path or value in found.by_integer or scales is None or scales.size != 1:
+        return
+    describe(graph, found, value, scale, zero_point, axis=None)
+    for maker in reversed(path):
+        carry_over(graph, found, maker)
 
 
 def padded_inputs(node: ir.Node, count: int) -> tuple[str, ...]:

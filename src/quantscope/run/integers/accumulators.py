@@ -28,6 +28,7 @@ from quantscope.run.runnable import open_runnable
 NEAR_BITS = 30
 """A bias that needs this many of int32's bits is near overflow: two more bits and it wraps."""
 _BATCH = 32
+_NO_SUMS = "an Add rescales its two terms; nothing accumulates"
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def accumulators(
     if not specs:
         raise BadModelError(
             f"No convolution, matrix product or average pool of {opened.name} is all integers; "
-            f"the first reason: {skipped[0][1] if skipped else 'it has none'}"
+            f"the first reason: {_first_reason(skipped)}"
         )
     extremes = {spec.layer.name: _Extremes() for spec in specs}
     names = dict.fromkeys(name for spec in specs for name in spec.activations)
@@ -140,6 +141,12 @@ def accumulators(
         layers=tuple(_row(spec, extremes[spec.layer.name]) for spec in specs),
         skipped=tuple(skipped),
     )
+
+
+def _first_reason(skipped: list[tuple[str, str]]) -> str:
+    """Give a reason that is one: that of a layer which would accumulate."""
+    reasons = [why for _, why in skipped if why != _NO_SUMS]
+    return reasons[0] if reasons else "it has none"
 
 
 class _Extremes:
@@ -165,7 +172,7 @@ def _specs(model: OnnxModel) -> tuple[list[IntegerLayer], list[tuple[str, str]]]
         if layer.op_type not in COMPUTING_OPS:
             continue
         if layer.op_type == "Add":
-            skipped.append((layer.name, "an Add rescales its two terms; nothing accumulates"))
+            skipped.append((layer.name, _NO_SUMS))
             continue
         try:
             specs.append(integer_layer(network, graph, layer))

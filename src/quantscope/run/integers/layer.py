@@ -89,7 +89,7 @@ def integer_layer(network: Network, graph: OnnxGraph, layer: Layer) -> IntegerLa
     outputs, relu = _outputs(network, layer)
     operands = [operand for operand in layer.inputs if operand.role != "setting"]
     count = 1 if kind == "AveragePool" else 2
-    sides = tuple(_side(network, graph, layer, operand) for operand in operands[:count])
+    sides = tuple(operand_side(network, graph, layer, operand) for operand in operands[:count])
     if len(sides) < count:
         raise refused(network, layer, "reads a number that is not quantized")
     for side in sides if kind == "Add" else sides[:1]:
@@ -162,9 +162,22 @@ def _outputs(network: Network, layer: Layer) -> tuple[tuple[QuantTensor, ...], L
     return (first, *(t for t in others if t.float_name == first.float_name)), relu
 
 
-def _side(network: Network, graph: OnnxGraph, layer: Layer, operand: Operand) -> Side:
+def output_tensors(network: Network, layer: Layer) -> tuple[QuantTensor, ...]:
+    """Find the quantizers of what a layer writes: several, where its readers have their own."""
+    first = layer.outputs[0].quant if layer.outputs else None
+    if first is None:
+        return ()
+    others = (t for t in network.tensors if t is not first and first.float_name is not None)
+    return (first, *(t for t in others if t.float_name == first.float_name))
+
+
+def operand_side(network: Network, graph: OnnxGraph, layer: Layer, operand: Operand) -> Side:
     """Describe one operand; a stored one that a Transpose turns is turned here."""
     tensor = operand.quant
+    if operand.run_time_dtype is not None:
+        raise refused(
+            network, layer, f"reads {operand.name}, whose scale is found when the model runs"
+        )
     if tensor is None:
         raise refused(network, layer, f"reads {operand.name}, which is not quantized")
     if not tensor.params.is_integer or tensor.params.block_size:

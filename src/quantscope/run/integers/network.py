@@ -1,10 +1,11 @@
 """Run a whole quantized network in integers, NumPy only: the same numbers on any machine.
 
-Layers that compute (`integer_layer`) and layers that only move integers about. Anything else is
-refused with its name before anything runs.
+Layers that compute (`integer_layer`), functions and joins (`elementwise_layer`), and layers that
+only move integers about. Anything else is passed as float, by onnx's reference evaluator, and
+named in `IntegerNetwork.passed`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ from quantscope.errors import BadModelError
 from quantscope.model import Layer, ModelSource, Network, QuantTensor, open_model
 from quantscope.model.onnx import OnnxGraph
 from quantscope.run.integers.compute import Arithmetic, compute, operands_of, saturation_of
+from quantscope.run.integers.elementwise import ELEMENTWISE_OPS, Elementwise, elementwise_layer
 from quantscope.run.integers.layer import (
     COMPUTING_OPS,
     Array,
@@ -23,6 +25,7 @@ from quantscope.run.integers.layer import (
     refused,
     window_attributes,
 )
+from quantscope.run.integers.passed import Passed, passed_layer, real
 
 MOVING_OPS = frozenset(
     {
@@ -54,6 +57,9 @@ class Move:
     apply: Callable[[Array], Array]
 
 
+Step = IntegerLayer | Elementwise | Move | Passed
+
+
 @dataclass(frozen=True, eq=False)
 class IntegerNetwork:
     """A network as steps of integers, in the order in which they run.
@@ -63,12 +69,17 @@ class IntegerNetwork:
 
     network: Network
     inputs: tuple[QuantTensor, ...]
-    steps: tuple[IntegerLayer | Move, ...]
+    steps: tuple[Step, ...]
     result: str
+
+    @property
+    def passed(self) -> tuple[Passed, ...]:
+        """The layers that are not computed in integers, each with its reason."""
+        return tuple(step for step in self.steps if isinstance(step, Passed))
 
     def run(
         self,
-        images: Array,
+        images: Array | Mapping[str, Array],
         arithmetic: Arithmetic = "exact",
         *,
         saturating: frozenset[str] | None = None,
@@ -77,21 +88,25 @@ class IntegerNetwork:
     ) -> Array:
         """Give the first output's real values for images in the model's own layout and type.
 
+        A model with several inputs takes them by name.
+
         With "avx2", `saturating` names the layers whose products saturate; None means all of
         uint8 x int8. `float_layers` are those that the runtime leaves to float: they round the
         exact sum, but of a bias that onnxruntime rounded when it optimized.
         """
-        values: dict[str, Array] = {}
-        for tensor in self.inputs:
-            # A model may also take integers as they are, with no quantizer at its input.
-            is_real = tensor.float_name is not None
-            values[tensor.name] = quantize(images, tensor.params) if is_real else images
+        values = self._given(images)
         last_use = self._last_use()
         for number, step in enumerate(self.steps):
             if isinstance(step, Move):
                 moved = step.apply(values[step.source.name])
                 for output in step.outputs:
                     values[output.name] = _as(moved, step.source, output)
+            elif isinstance(step, Passed):
+                values |= step.run(values)
+            elif isinstance(step, Elementwise):
+                parts = [values[s.tensor.name] if s.data is None else s.data for s in step.sides]
+                for output in step.outputs:
+                    values[output.name] = step.apply(parts, output.params, arithmetic)
             else:
                 is_float = arithmetic != "exact" and step.layer.name in float_layers
                 self._compute(step, values, arithmetic, is_float, saturating, observe)
@@ -102,6 +117,17 @@ class IntegerNetwork:
         tensor_of = {t.name: t for t in self.network.tensors}
         known = tensor_of.get(self.result)
         return result if known is None else dequantize(result, known.params)
+
+    def _given(self, images: Array | Mapping[str, Array]) -> dict[str, Array]:
+        names = [operand.name for operand in self.network.inputs]
+        arrays = images if isinstance(images, Mapping) else {names[0]: images}
+        values = {real(name): array for name, array in arrays.items()}
+        for tensor in self.inputs:
+            given = arrays[tensor.float_name or tensor.integer_names[0]]
+            # A model may also take integers as they are, with no quantizer at its input.
+            is_real = tensor.float_name is not None
+            values[tensor.name] = quantize(given, tensor.params) if is_real else given
+        return values
 
     def _compute(
         self,
@@ -141,19 +167,20 @@ class IntegerNetwork:
 
 
 def integer_network(model: ModelSource) -> IntegerNetwork:
-    """Give an ONNX model as steps of integers, or one line naming the layer that is not."""
+    """Give an ONNX model as steps of integers; layers that are none are passed as float."""
     opened = open_model(model).as_onnx("the integer network")
     network, graph = opened.network, opened.graph
     if not network.is_quantized:
         raise BadModelError(
             f"{network.path.name} is a float model: it has no integers; give a quantized one"
         )
-    steps: list[IntegerLayer | Move] = []
+    steps: list[Step] = []
     merged: set[str] = set()
+    read_real = _read_real(network)
     for layer in network.layers:
         if layer.name in merged:
             continue
-        step = _step(network, graph, layer)
+        step = _step(network, graph, layer, read_real)
         steps.append(step)
         if isinstance(step, IntegerLayer) and step.relu is not None:
             # The step does this ReLU's work too.
@@ -164,11 +191,38 @@ def integer_network(model: ModelSource) -> IntegerNetwork:
         for t in network.tensors
         if t.role == "activation" and t.producer is None and not t.has_data
     )
-    _check_sources(network, steps, made | {t.name for t in inputs})
+    known = made | {t.name for t in inputs} | {real(o.name) for o in network.inputs}
+    known |= {
+        real(o.name) for step in steps if isinstance(step, Passed) for o in step.layer.outputs
+    }
+    _check_sources(network, steps, known)
     return IntegerNetwork(network, inputs, tuple(steps), _result(network, steps))
 
 
-def _step(network: Network, graph: OnnxGraph, layer: Layer) -> IntegerLayer | Move:
+def _step(network: Network, graph: OnnxGraph, layer: Layer, read_real: frozenset[str]) -> Step:
+    try:
+        step = _integer_step(network, graph, layer)
+    except BadModelError as error:
+        reason = str(error).removeprefix(f"{layer.name} of {network.path.name} ")
+        return passed_layer(network, graph, layer, reason)
+    end = step.relu if isinstance(step, IntegerLayer) and step.relu else layer
+    if step.outputs and not read_real.isdisjoint(o.name for o in end.outputs):
+        reason = "writes what is also read before it is quantized"
+        return passed_layer(network, graph, layer, reason)
+    return step
+
+
+def _read_real(network: Network) -> frozenset[str]:
+    """Name the values that a layer, or who runs the model, reads as real numbers."""
+    reads = [operand for layer in network.layers for operand in layer.activations]
+    return frozenset(o.name for o in (*reads, *network.outputs) if o.quant is None)
+
+
+def _integer_step(
+    network: Network, graph: OnnxGraph, layer: Layer
+) -> IntegerLayer | Elementwise | Move:
+    if layer.op_type in ELEMENTWISE_OPS:
+        return elementwise_layer(network, graph, layer)
     if layer.op_type in COMPUTING_OPS:
         step = integer_layer(network, graph, layer)
         if not step.outputs and layer.outputs[0].name != network.outputs[0].name:
@@ -203,12 +257,12 @@ def _mover(
         return _max_pool(layer, source)
     if layer.op_type == "Pad":
         return _pad(network, graph, layer, zero_point)
-    # What is left only changes the shape. Shape inference knows it but for the images' axis.
+    # What is left only changes the shape. Shape inference knows it but for the first axis.
     shape = layer.outputs[0].shape
     if shape is None or not all(isinstance(dim, int) for dim in shape[1:]):
         raise refused(network, layer, "writes a shape that is known only when it runs")
     sizes = [int(dim) for dim in shape[1:] if isinstance(dim, int)]
-    return lambda x: x.reshape(len(x), *sizes)
+    return lambda x: x.reshape(-1, *sizes)
 
 
 def _max_pool(layer: Layer, source: QuantTensor) -> Callable[[Array], Array]:
@@ -254,7 +308,7 @@ def _saturates(
     return bool(operands[0].dtype == np.uint8)
 
 
-def _check_sources(network: Network, steps: Sequence[IntegerLayer | Move], known: set[str]) -> None:
+def _check_sources(network: Network, steps: Sequence[Step], known: set[str]) -> None:
     for step in steps:
         names = [step.source.name] if isinstance(step, Move) else step.activations
         for name in names:
@@ -262,14 +316,14 @@ def _check_sources(network: Network, steps: Sequence[IntegerLayer | Move], known
                 raise refused(network, step.layer, f"reads {name}, which no integer layer makes")
 
 
-def _result(network: Network, steps: Sequence[IntegerLayer | Move]) -> str:
+def _result(network: Network, steps: Sequence[Step]) -> str:
     """Name the value that is the first output: a tensor, or a layer whose result stays real."""
     output = network.outputs[0]
     if output.quant is not None:
         return output.quant.name
     for step in steps:
-        if step.layer.outputs[0].name == output.name and not step.outputs:
-            return step.layer.name
+        if output.name in [o.name for o in step.layer.outputs] and not step.outputs:
+            return real(output.name) if isinstance(step, Passed) else step.layer.name
     source = output.source or "an input"
     raise BadModelError(
         f"The output {output.name} of {network.path.name} is made of real numbers by {source}, "

@@ -4,7 +4,7 @@ The network runs in integers twice: with onnxruntime's kernels as they are where
 and with 16-bit saturation of the pair sums. The difference is the gap that saturation causes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -134,8 +134,7 @@ def predict_saturation(
     exact, predicted = [], []
     done = 0
     for feeds, _, count in runnable.intake.batches(data, _BATCH):
-        (array,) = feeds.values()
-        images = array[:count]
+        images = {name: array[:count] for name, array in feeds.items()}
         exact.append(integers.run(images, "kernel", float_layers=floats))
         predicted.append(_saturated(integers, images, saturating, floats, counts))
         done += count
@@ -160,7 +159,7 @@ def predict_saturation(
 
 def _saturated(
     integers: IntegerNetwork,
-    images: Array,
+    images: Mapping[str, Array],
     saturating: frozenset[str],
     floats: frozenset[str],
     counts: "_Counts",
