@@ -163,7 +163,7 @@ class _Kept:
             self._leave_out(f"it is {kind}, not numbers")
             return None
         if self.is_whole is None:
-            self.is_whole = size == 1 and value.shape[:1] != (1,)
+            self.is_whole = size == fed == 1 and value.shape[:1] != (1,)
         if self.is_whole:
             value = value[None]
         if value.shape[:1] != (fed,):
