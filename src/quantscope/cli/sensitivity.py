@@ -59,8 +59,7 @@ def command(
 ) -> None:
     """Rank the layers by what their quantization costs the whole network.
 
-    A layer is switched with its weight, bias and output, and ranked by the SQNR of the logits, or
-    by the measure that is asked for.
+    A layer is switched with its weight, bias and output; the ranking is by SQNR, or by --measure.
 
     Example: quantscope sensitivity resnet8-int8 --images 200
     """
