@@ -44,6 +44,9 @@ def test_a_walk_leaves_a_recipe_of_each_point(tmp_path: Path) -> None:
     assert "narrowed one tensor at a time" in shown.stdout
     recipes = sorted((tmp_path / "walk").iterdir())
     assert [path.name for path in recipes[:2]] == ["step-00.json", "step-01.json"]
+    assert "walk is not an empty folder; give a new one for the recipes" in refused(
+        *words, "--recipes", tmp_path / "walk"
+    )
     again = run("whatif", "resnet8-int8", "--recipe", recipes[1], "--images", 8, "--no-sqnr")
     assert again.returncode == 0, again.stderr
 

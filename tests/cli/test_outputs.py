@@ -112,6 +112,7 @@ def test_every_command_that_writes_is_among_the_cases() -> None:
     found = {(command, output) for command, output, *_ in CASES}
     assert found == {
         ("graph", "output"),
+        ("bits", "figure"),
         ("capture", "output"),
         ("compare", "html"),
         ("sensitivity", "figure"),

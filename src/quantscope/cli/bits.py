@@ -90,6 +90,8 @@ def command(
     from quantscope.report import bits_view
     from quantscope.study.bits import bit_curves, bit_map, walk_frontier
 
+    if recipes is not None:
+        _check_empty(recipes)
     weight_bits, activation_bits = read_widths(weights), read_widths(activations)
     opened = open_model(model)
     chosen = load_samples(opened, data, rows, images=images, unless_given=THOUSAND)
@@ -194,6 +196,14 @@ def _show_curves(result: "BitCurves", figure: Path | None, *, as_json: bool) -> 
         emit_json(result.to_dict())
         return
     show(curves_view(result), show_grid)
+
+
+def _check_empty(folder: Path) -> None:
+    """Refuse a folder that holds anything: what is there stays."""
+    from quantscope.files import is_folder, is_there
+
+    if is_there(folder) and (not is_folder(folder) or any(folder.iterdir())):
+        raise BadConfigError(f"{folder} is not an empty folder; give a new one for the recipes")
 
 
 def _show_frontier(

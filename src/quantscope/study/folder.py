@@ -96,7 +96,7 @@ class StudyFolder:
     def _row_files(self) -> list[Path]:
         folder = self.path / "rows"
         try:
-            return sorted(file for file in folder.iterdir() if file.suffix == ".json")
+            return sorted(file for file in folder.iterdir() if _is_row_name(file.name))
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -111,6 +111,11 @@ class StudyFolder:
             raise ValueError("it does not say what it is of")
         self.check(row)
         return row
+
+
+def _is_row_name(name: str) -> bool:
+    # What is being written has a name that begins with a dot, and may be gone the next moment.
+    return name.endswith(".json") and not name.startswith(".")
 
 
 def _is_head(row: Row) -> bool:

@@ -32,7 +32,10 @@ def test_any_inputs_and_outputs_are_compared_without_labels(
     name: str, form: str, tmp_path: Path
 ) -> None:
     found = compared(name, form, tmp_path)
-    assert not found.unpaired and not found.unseen
+    assert not found.unpaired
+    # A table's integers that are gathered have no quantizer of their own in QOperator.
+    gathered = {"embedding.out"} if (name, form) == ("bytes", "qoperator") else set()
+    assert {tensor.name for tensor in found.unseen} == gathered
     for tensor in found.activations:
         assert tensor.exact or (tensor.sqnr_db is not None and tensor.sqnr_db > 8), tensor.name
         if tensor.sources is not None:

@@ -146,6 +146,7 @@ def test_full_answers_take_all_images_and_can_be_stopped(paths: tuple[Path, Path
     edits = [SetScale("x", factor=3)]
     effect = what_if.answer(edits, full=True, progress=lambda *step: seen.append(step))
     assert effect.evaluation.images == effect.against_base.second.images == 9
+    assert effect.find_against_float(lambda *step: seen.append(step)) is not None
     assert {what for what, _, _ in seen} == {
         "Evaluating the unedited model",
         "Evaluating the edited model",

@@ -38,7 +38,8 @@ function render({ model, el }) {
     if (!field) return;
     fill();
     show(true);
-    field.focus();
+    // In the next frame: what is redrawn in this one would take the focus away again.
+    requestAnimationFrame(() => field.focus());
   }
 
   function ask(path, floatPath = "", dataPath = "") {

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from quantscope.app.opened import open_pair
-from quantscope.app.panes.what_if.answers import thumbnail
+from quantscope.app.panes.sample_rows import thumbnail_of
 from quantscope.app.panes.what_if.pane import why_not
 from quantscope.app.panes.what_if.specs import Situation, hist_data, qparam_spec
 from quantscope.app.panes.what_if.switches import edit_items, switch_items
@@ -147,7 +147,7 @@ def test_edits_are_told_in_a_line_each_with_their_warning(session: Session, look
 
 def test_a_thumbnail_is_the_image_pixel_by_pixel() -> None:
     images = load_sample().take(3)
-    kind, _, content = thumbnail(images, 2).partition(",")
+    kind, _, content = thumbnail_of(images, 2)["src"].partition(",")
     assert kind == "data:image/png;base64"
     pixels = matplotlib.image.imread(BytesIO(b64decode(content)), format="png")
     assert np.array_equal(np.rint(pixels * 255), images.images[2].transpose(1, 2, 0))
