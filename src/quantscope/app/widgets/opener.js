@@ -68,6 +68,7 @@ function render({ model, el }) {
   for (const name of watched) model.on(name, draw);
   model.on("change:opened", close);
   model.on("change:asked", want);
+  document.documentElement.dataset.qsOpener = "ready";
   draw();
   return () => {
     for (const name of watched) model.off(name, draw);
