@@ -94,6 +94,8 @@ def command(
         _check_empty(recipes)
     weight_bits, activation_bits = read_widths(weights), read_widths(activations)
     opened = open_model(model)
+    against = opened if opened.is_float else float_model
+    counted = load_measure(measure)
     chosen = load_samples(opened, data, rows, images=images, unless_given=THOUSAND)
     with tempfile.TemporaryDirectory(prefix="quantscope-") as folder, progress_bar() as progress:
         base: Model | Path = opened
@@ -104,11 +106,11 @@ def command(
             walk = walk_frontier(
                 base,
                 chosen,
-                float_model=opened if opened.is_float else float_model,
+                float_model=against,
                 widths=weight_bits,
                 saving=frontier,
                 execution=execution,
-                measure=load_measure(measure),
+                measure=counted,
                 progress=progress,
             )
             _show_frontier(walk, figure, recipes, as_json=as_json)
@@ -117,10 +119,10 @@ def command(
             curves = bit_curves(
                 base,
                 chosen,
-                float_model=opened if opened.is_float else float_model,
+                float_model=against,
                 widths=weight_bits,
                 execution=execution,
-                measure=load_measure(measure),
+                measure=counted,
                 progress=progress,
             )
             _show_curves(curves, figure, as_json=as_json)
@@ -128,11 +130,11 @@ def command(
         result = bit_map(
             base,
             chosen,
-            float_model=opened if opened.is_float else float_model,
+            float_model=against,
             weights=weight_bits,
             activations=activation_bits,
             execution=execution,
-            measure=load_measure(measure),
+            measure=counted,
             out=out,
             progress=progress,
         )

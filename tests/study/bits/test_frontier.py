@@ -5,10 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from quantscope.data import Samples, load_sample
-from quantscope.edit import Editor, Recipe, replay
+from quantscope.data import Samples, load_sample, stratified
+from quantscope.edit import Editor, Recipe, SetBits, replay
 from quantscope.errors import BadConfigError
 from quantscope.run import evaluate
+from quantscope.run.whatif import WhatIf
 from quantscope.study.bits import Frontier, walk_frontier
 
 MODEL = "resnet8-int8"
@@ -40,12 +41,7 @@ def test_each_step_narrows_one_tensor_and_saves_something(found: Frontier) -> No
 
 def test_the_first_step_adds_least_noise_for_what_it_saves(found: Frontier) -> None:
     # The oracle tries every weight alone, each in a model of its own.
-    few = load_sample().take(30)
-    from quantscope.data import stratified
-    from quantscope.edit import SetBits
-    from quantscope.run.whatif import WhatIf
-
-    images = stratified(few, 12)
+    images = stratified(load_sample().take(30), 12)
     what_if = WhatIf(MODEL, images, quick=len(images))
     floats = evaluate("resnet8", images, execution="reference").scores.astype(np.float64)
     sizes = {

@@ -11,7 +11,7 @@ from quantscope.edit import Edit, Editor, SetBits
 from quantscope.errors import BadConfigError
 from quantscope.model import Execution, Layer, ModelSource
 from quantscope.progress import Progress, silent
-from quantscope.run import Evaluation, MeasureSource, Outputs, paired
+from quantscope.run import Evaluation, MeasureSource, paired
 from quantscope.study.bits.bit_map import check_widths
 from quantscope.study.bits.curves import find_subjects
 from quantscope.study.variants import VariantBench
@@ -250,16 +250,13 @@ def _walk(
 def _noise(found: Evaluation, floats: Evaluation) -> float:
     """Give the energy of the outputs' error over that of the float outputs; infinite for a NaN."""
     error, signal = 0.0, 0.0
-    for name, theirs in _matched(found.outputs, floats.outputs):
+    # The float model's outputs come in the same order, perhaps by other names.
+    for mine, theirs in zip(found.outputs.values(), floats.outputs.values(), strict=True):
         wide = np.asarray(theirs, np.float64)
-        error += float(((np.asarray(name, np.float64) - wide) ** 2).sum())
+        error += float(((np.asarray(mine, np.float64) - wide) ** 2).sum())
         signal += float((wide**2).sum())
     ratio = error / signal if signal else error
     return ratio if np.isfinite(ratio) else float("inf")
-
-
-def _matched(outputs: Outputs, floats: Outputs) -> Iterator[tuple[Any, Any]]:
-    yield from zip(outputs.values(), floats.values(), strict=True)
 
 
 def _edits(bits: Mapping[str, int]) -> list[Edit]:
