@@ -28,6 +28,14 @@ from quantscope.report.accumulators_text import accumulators_view, saturation_vi
 from quantscope.report.bits_text import bits_view, curves_view, frontier_view
 from quantscope.report.capture_text import capture_lines
 from quantscope.report.data_text import calibration_lines, data_table
+from quantscope.report.diagnosis_text import (
+    account_table,
+    attempt_text,
+    cost_text,
+    diagnosis_view,
+    findings_title,
+    gain_text,
+)
 from quantscope.report.evaluate_text import evaluation_view
 from quantscope.report.graph import (
     Branch,
@@ -76,10 +84,12 @@ __all__ = [
     "Skipped",
     "Strong",
     "Table",
+    "account_table",
     "accumulators_view",
     "activation_table",
     "amount",
     "attributes_text",
+    "attempt_text",
     "batch_of",
     "bits_view",
     "calibration_lines",
@@ -87,15 +97,19 @@ __all__ = [
     "channel_table",
     "computation",
     "constant_table",
+    "cost_text",
     "curves_view",
     "data_table",
+    "diagnosis_view",
     "draw_network",
     "draw_nodes",
     "effect_lines",
     "evaluation_view",
     "fact_lines",
+    "findings_title",
     "flow_text",
     "frontier_view",
+    "gain_text",
     "inspection",
     "layer_facts",
     "layer_inspection",

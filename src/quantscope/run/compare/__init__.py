@@ -13,7 +13,13 @@ How something is added
   and what it means in `statistics.py`.
 """
 
-from quantscope.run.compare.compare import compare, compare_pair, pair_networks, small_batch
+from quantscope.run.compare.compare import (
+    Observer,
+    compare,
+    compare_pair,
+    pair_networks,
+    small_batch,
+)
 from quantscope.run.compare.pair import (
     ONLY_SQNR,
     Constants,
@@ -84,6 +90,7 @@ __all__ = [
     "Leaf",
     "MatchedTensors",
     "NoSourcesError",
+    "Observer",
     "PairBatch",
     "PairRun",
     "Pieces",

@@ -4,6 +4,7 @@ Both run side by side, and only sums of what lies between them are kept: memory 
 the samples, and no activation is carried into Python.
 """
 
+from collections.abc import Callable
 from math import prod
 
 import numpy as np
@@ -23,7 +24,7 @@ from quantscope.model import (
 from quantscope.model.pairing import Constants
 from quantscope.progress import Progress, silent
 from quantscope.run.batches import cores, run_side_by_side
-from quantscope.run.compare.pair import Detail, PairRun
+from quantscope.run.compare.pair import Detail, PairRun, ProbeSums
 from quantscope.run.compare.results import Comparison, Uncompared
 from quantscope.run.compare.scores import ScoreKeeper
 from quantscope.run.compare.statistics import Accumulator
@@ -33,6 +34,9 @@ from quantscope.run.runnable import open_runnable
 # The largest activation of a batch stays near the cores: measured, not a limit of anything.
 _ACTIVATION_BYTES_A_BATCH = 1 << 20
 _LARGEST_BATCH = 256
+
+Observer = Callable[[ProbeSums, int], None]
+"""Is given the sums of each probe for each batch, and how many of its rows are samples."""
 
 
 def compare(
@@ -75,9 +79,13 @@ def compare_pair(
     *,
     threads: int = 0,
     batch: int | None = None,
+    observe: Observer | None = None,
     progress: Progress = silent,
 ) -> Comparison:
-    """Run all samples through both networks, and say what the sums between them mean."""
+    """Run all samples through both networks, and say what the sums between them mean.
+
+    `observe` sees the sums of each batch, in the samples' order, before they are added up.
+    """
     quantized, threads = run.quantized, threads or cores()
     size = run.batch_size(batch)
     scores = ScoreKeeper(
@@ -97,6 +105,8 @@ def compare_pair(
                 if name not in accumulators:
                     accumulators[name] = Accumulator(sums.probe)
                 accumulators[name].add(sums.statistics, sums.numbers, rows, count)
+                if observe is not None:
+                    observe(sums, count)
             done += count
             progress("Comparing", done, len(images))
     unseen = dict(run.unseen())
