@@ -34,7 +34,18 @@ PUBLIC = [
     "sensitivity",
     "trace_value",
 ]
-ROOMS = ["arithmetic", "data", "edit", "model", "quantize", "report", "run", "study", "zoo"]
+ROOMS = [
+    "arithmetic",
+    "data",
+    "diagnose",
+    "edit",
+    "model",
+    "quantize",
+    "report",
+    "run",
+    "study",
+    "zoo",
+]
 
 
 def test_the_public_names_are_these() -> None:

@@ -40,9 +40,7 @@ def command(
     ] = None,
     tries: Annotated[
         bool,
-        typer.Option(
-            "--try", help="Try what each finding proposes, and all that helps together."
-        ),
+        typer.Option("--try", help="Try what each finding proposes, and all that helps together."),
     ] = False,
     allow_calibration_data: Annotated[
         bool,

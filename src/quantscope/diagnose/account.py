@@ -1,8 +1,7 @@
-"""The account of a loss: what comes back with parts of the network float, and which layers hold it.
-
-"""
+"""The account of a loss: what comes back with parts float, and which layers hold most of it."""
 
 from dataclasses import dataclass
+from math import log10
 
 from quantscope.diagnose.bench import Bench
 from quantscope.diagnose.results import Account, LayerShare
@@ -69,9 +68,7 @@ def own_noise(comparison: Comparison) -> dict[str, float]:
     return found
 
 
-def make_account(
-    bench: Bench, comparison: Comparison, candidates: Candidates, *, names: tuple[str, ...]
-) -> Account:
+def make_account(bench: Bench, candidates: Candidates, *, names: tuple[str, ...]) -> Account:
     """Put the account together from what a bench has run under these names."""
     weights, activations, both, layer = names
     shares = [
@@ -100,8 +97,6 @@ def make_account(
 
 def own_sqnr_db(noise: float) -> float | None:
     """Give the signal over the layer's own error in dB; None where it adds none."""
-    from math import log10
-
     return -10 * log10(noise) if noise > 0 else None
 
 

@@ -31,9 +31,7 @@ def try_all(
 ) -> tuple[tuple[Finding, ...], Attempt | None]:
     """Try each remedy of each finding alone; then the best of each finding, all at once."""
     trier = _Trier(bench, origin, loss, progress)
-    edited = {
-        remedy.what: remedy.edits for f in findings for remedy in f.remedies if remedy.edits
-    }
+    edited = {remedy.what: remedy.edits for f in findings for remedy in f.remedies if remedy.edits}
     trier.run_edits(edited)
     tried = tuple(
         replace(f, attempts=tuple(trier.attempt(r) for r in f.remedies if r.can_be_tried))
@@ -89,9 +87,7 @@ class _Trier:
         except (NotTriedError, QuantscopeError) as error:
             return self._untried(joined, str(error))
 
-    def _outputs(
-        self, edits: Sequence[Edit], options: Mapping[str, Any], what: str
-    ) -> Outputs:
+    def _outputs(self, edits: Sequence[Edit], options: Mapping[str, Any], what: str) -> Outputs:
         if not options:
             return self._bench.outputs(what)
         with tempfile.TemporaryDirectory(prefix="quantscope-tried-") as folder:

@@ -87,10 +87,8 @@ def diagnose(
         open_runnable(opened, execution="runtime", threads=threads), samples, progress=progress
     ).outputs
     bench.keep("runtime", runtime)
-    account = make_account(
-        bench, evidence.comparison, candidates, names=(_WEIGHTS, _ACTIVATIONS, _BOTH, _LAYER)
-    )
-    ranked = rank([_with_cost(each, bench, account) for each in found])
+    account = make_account(bench, candidates, names=(_WEIGHTS, _ACTIVATIONS, _BOTH, _LAYER))
+    ranked = rank([_with_cost(each, bench) for each in found])
     together: Attempt | None = None
     if tries:
         ranked, together = try_all(ranked, bench, origin, account.loss, progress=progress)
@@ -174,9 +172,7 @@ def _gather(
     )
 
 
-def _variants(
-    layers: Sequence[str], findings: Sequence[Finding]
-) -> Mapping[str, Sequence[Edit]]:
+def _variants(layers: Sequence[str], findings: Sequence[Finding]) -> Mapping[str, Sequence[Edit]]:
     """Give all that one sweep measures: the account, the layers, and what findings are about."""
     variants: dict[str, Sequence[Edit]] = {
         _WEIGHTS: [OffRole("weights")],
@@ -192,7 +188,7 @@ def _variants(
     return variants
 
 
-def _with_cost(finding: Finding, bench: Bench, account: Account) -> Finding:
+def _with_cost(finding: Finding, bench: Bench) -> Finding:
     cost: Gain | None = None
     if finding.cost_of == "tensors" and finding.tensors:
         cost = bench.gain_of(_FINDING + finding.kind)
@@ -217,9 +213,7 @@ def _notes(original: OnnxModel, samples: Samples, account: Account) -> list[str]
     if original.is_stand_in:
         notes.append(f"No float original is known; instead of it: {original.name}")
     if samples.is_random:
-        notes.append(
-            f"{samples.name} are made-up rows: what they cost says little of real ones"
-        )
+        notes.append(f"{samples.name} are made-up rows: what they cost says little of real ones")
     if account.would_do is not None:
         notes.append(
             f"The loss may be chance; about {account.would_do:,} samples would tell one of this "

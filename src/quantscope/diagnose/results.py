@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import isnan
 from typing import Any, Literal
+
+import numpy as np
 
 from quantscope.edit import Edit, describe, edit_to_dict
 from quantscope.model import Execution
@@ -74,7 +77,7 @@ class Gain:
     def value(self) -> float:
         """How much better the score is, whichever way is better; 0 where no sample tells."""
         found = self.delta.delta
-        if found != found:
+        if isnan(found):
             return 0.0
         return found if self.delta.first.higher_is_better else -found
 
@@ -196,8 +199,8 @@ class Account:
     """What the loss is made of. `floats`, `quantized` and `runtime` are scores.
 
     `quantized` is the arithmetic that the file states. Each `Gain` is against it, of the same
-    samples: `loss` is what the float model has more; `weights_off`, `activations_off` and `both_off`
-    is what comes back with those float; `kernels` is what the kernels that ship change. `layers`
+    samples: `loss` is what the float model has more; `weights_off`, `activations_off` and
+    `both_off` say what comes back with those float; `kernels` what those that ship change. `layers`
     come with the one that holds most first; of `layers_in_all` only so many were measured.
     """
 
@@ -221,7 +224,7 @@ class Account:
         A loss of d with deviation s between samples has an interval of about 2 s / sqrt(n).
         """
         change = self.loss.delta.by_sample
-        known = change[change == change]
+        known = change[~np.isnan(change)]
         if self.loss.is_sure or known.size < 2 or not self.loss.value:
             return None
         return int((2 * known.std() / self.loss.value) ** 2) + 1

@@ -12,7 +12,7 @@ _MOST_PLACES = 6
 
 
 def diagnosis_view(result: Diagnosis) -> Iterator[str | Line | Table]:
-    """Write the account, the layers that hold most of the loss, and the findings with their tries."""
+    """Write the account, the layers that hold most of the loss, the findings and their tries."""
     account = result.account
     yield (
         f"{printable(result.model)} against {printable(result.float_model)}, "

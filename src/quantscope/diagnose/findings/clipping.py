@@ -12,9 +12,11 @@ WHY = (
     "Values beyond the range all become its end, and that error is larger than what the finer step "
     "saves in rounding."
 )
-# How many times the error with the whole range the present one must be: 3 dB, so that chance and
-# the shape of the values make no finding.
-_TIMES = 2.0
+# The energy of the error must be so many times that with the whole range: 6 dB, one bit, so that a
+# single value beyond the end makes no finding.
+_TIMES = 4.0
+# A range that is so close to the whole one was not cut; the samples reach beyond what was known.
+_CUT = 1.05
 
 
 def find(evidence: Evidence) -> Iterator[Finding]:
@@ -31,7 +33,7 @@ def find(evidence: Evidence) -> Iterator[Finding]:
         low, high = range_of(tensor)
         # As many steps over the whole range are coarser by the ratio of the two.
         coarser = (wanted[1] - wanted[0]) / (high - low)
-        if coarser <= 1 or now**2 <= _TIMES * (ideal * coarser) ** 2:
+        if coarser <= _CUT or now**2 <= _TIMES * (ideal * coarser) ** 2:
             continue
         places.append(
             Place(

@@ -15,7 +15,7 @@ WHY = (
     "One sample stretched the range, and with it the step that the values of all other samples "
     "are rounded to."
 )
-# The range must be so many times what all other samples need.
+# The sample must widen the range so many times.
 _TIMES = 1.75
 # An end is set by a sample if it lies within this share of the range of it.
 _NEAR = 0.1
@@ -49,8 +49,9 @@ def outliers(evidence: Evidence) -> tuple[Outlier, ...]:
                 continue
             rest = {"low": ends.low.value, "high": ends.high.value, which: end.without}
             without = min(rest["low"], 0.0), max(rest["high"], 0.0)
-            if without[1] > without[0] and (high - low) >= _TIMES * (without[1] - without[0]):
-                times = (high - low) / (without[1] - without[0])
+            whole = max(ends.high.value, 0.0) - min(ends.low.value, 0.0)
+            if without[1] > without[0] and whole >= _TIMES * (without[1] - without[0]):
+                times = whole / (without[1] - without[0])
                 found.append(Outlier(tensor.name, end, which, source, without, times))
     return tuple(found)
 

@@ -65,10 +65,10 @@ def _readable(model: OnnxModel, names: Sequence[str]) -> list[tuple[str, int, in
             readers.setdefault(operand.name, set()).add(layer.op_type)
     found: list[tuple[str, int, int | None]] = []
     for name in dict.fromkeys(names):
-        operand = operands.get(name)
-        if operand is None or operand.dtype != "float32" or not operand.shape:
+        known = operands.get(name)
+        if known is None or known.dtype != "float32" or not known.shape:
             continue
-        rank = len(operand.shape)
+        rank = len(known.shape)
         along_1 = rank != 3 or not _CONVOLVES.isdisjoint(readers.get(name, ()))
         found.append((name, rank, None if rank < 2 else 1 if along_1 else 2))
     return found
