@@ -23,6 +23,7 @@ PUBLIC = [
     "calibration_set",
     "capture",
     "compare",
+    "compare_evaluations",
     "evaluate",
     "kernel_gap",
     "kernel_map",

@@ -20,6 +20,15 @@ from quantscope.arithmetic.affine import (
     range_from_params,
     rounding_error,
 )
+from quantscope.arithmetic.best_range import (
+    RangeError,
+    RangeErrors,
+    Spread,
+    best_params,
+    is_symmetric,
+    range_error,
+    range_errors,
+)
 from quantscope.arithmetic.bits import BIT_WIDTHS, type_for, with_bits
 from quantscope.arithmetic.decibels import (
     DECIBELS_A_BIT,
@@ -87,11 +96,15 @@ __all__ = [
     "ClippedFraction",
     "ConvAttributes",
     "QuantParams",
+    "RangeError",
+    "RangeErrors",
     "Saturation",
+    "Spread",
     "Window",
     "accumulator_bits",
     "accumulator_bits_bound",
     "avx2_qlinear_add",
+    "best_params",
     "bias_headroom_bits",
     "bits_of",
     "clipped_fraction",
@@ -107,6 +120,7 @@ __all__ = [
     "function_table",
     "int32_overflow_count",
     "is_integer_type",
+    "is_symmetric",
     "limits",
     "look_up",
     "matmul_accumulator",
@@ -125,6 +139,8 @@ __all__ = [
     "qlinear_mul",
     "qlinear_softmax",
     "quantize",
+    "range_error",
+    "range_errors",
     "range_from_params",
     "requantization_multiplier",
     "requantize",

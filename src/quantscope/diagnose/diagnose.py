@@ -31,9 +31,9 @@ from quantscope.run import (
     kernel_map,
     open_runnable,
     sample_word,
+    saturates_8bit_products,
 )
-from quantscope.run.compare import compare_pair
-from quantscope.run.cpu import saturates_8bit_products
+from quantscope.run.compare import compare_run
 
 LEAST_SAMPLES = 32
 """Fewer rows say nothing: a share of 32 has an interval of a third."""
@@ -150,7 +150,7 @@ def _gather(
     quantized = open_runnable(model, execution="reference", threads=1)
     floats = open_runnable(original, execution="reference", threads=1)
     keeper = EndsKeeper()
-    comparison = compare_pair(
+    comparison = compare_run(
         quantized.against(floats, pairing),
         samples,
         threads=threads,

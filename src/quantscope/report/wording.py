@@ -6,7 +6,7 @@ from typing import Protocol
 
 from quantscope.model import AttributeValue, Dim, Layer, Shape
 from quantscope.plain_text import elided, many, printable
-from quantscope.run import MEASURES, Evaluation, PairedDelta, Score, ScoreDelta
+from quantscope.run import MEASURES, Evaluation, EvaluationDelta, Score, ScoreDelta
 
 _SHORT = {"kernel_shape": "", "strides": "s", "pads": "p", "dilations": "d", "group": "g"}
 _NEUTRAL = {"strides": 1, "pads": 0, "dilations": 1}
@@ -77,7 +77,7 @@ def score_text(score: Score) -> str:
     return f"{number(score.value)}{unit}{ends}{better}"
 
 
-def paired_text(delta: PairedDelta) -> str:
+def evaluation_delta_text(delta: EvaluationDelta) -> str:
     """Give the difference of two scores on the same samples, and how sure it is."""
     word, scores = delta.first.sample_word, delta.scores
     if not (scores.is_share and scores.first.unit == "share"):

@@ -11,7 +11,7 @@ from typing import Any
 from quantscope.errors import BadModelError
 from quantscope.model import ModelSource
 from quantscope.progress import Progress, silent
-from quantscope.quantize import Framework
+from quantscope.quantize import Backend
 from quantscope.study.config import StudyConfig
 from quantscope.study.engine import key_of
 from quantscope.study.ptq import PtqSetting, baseline_row, kept_row
@@ -50,7 +50,7 @@ class Trials:
         models, self.no_torch = float_models(model, torch_model, travelling=False)
         self._setting = PtqSetting(models=models, data=images_file(data, None))
         self._folder = folder
-        self._baselines: dict[Framework, StudyRow] = {}
+        self._baselines: dict[Backend, StudyRow] = {}
         self._trials: dict[str, Trial] = {}
 
     @property
@@ -91,7 +91,7 @@ class Trials:
             baselines=dict(self._baselines.items()),
         )
 
-    def _measure_baseline(self, framework: Framework, progress: Progress) -> None:
+    def _measure_baseline(self, framework: Backend, progress: Progress) -> None:
         if framework in self._baselines:
             return
         config = {"baseline": framework}

@@ -15,10 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_qdq import TinyQdq, images_of
 
-from quantscope.arithmetic import QuantParams, dequantize, params_from_range, quantize
+from quantscope.arithmetic import (
+    QuantParams,
+    dequantize,
+    params_from_range,
+    quantize,
+    range_error,
+    with_bits,
+)
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError, BadDataError, BadModelError, StoppedError
-from quantscope.model import find_model, load_onnx, pair, read_onnx
+from quantscope.model import find_model, load_onnx, pair_networks, read_onnx
 from quantscope.run import capture
 from quantscope.run.compare.compare import compare
 from quantscope.run.cpu import saturates_8bit_products
@@ -74,6 +81,15 @@ def check_against_numpy(found: Histogram, floats: Array, quantized: Array) -> No
     assert all(series.values == floats.size for series in found.series)
 
 
+def check_cost_of_range(found: Histogram, floats: Array, params: QuantParams) -> None:
+    """What the counts say that a range costs is what quantizing every value does."""
+    told = range_error(found.spread, params)
+    error = dequantize(quantize(floats, params), params).astype(np.float64) - floats
+    assert told.total == pytest.approx((error**2).mean(), rel=0.05)
+    assert found.spread.values == floats.size
+    assert found["float"].zeros == (floats == 0).sum()
+
+
 def both(model: str | Path, original: str | Path, images: Any, found: Histogram) -> Any:
     q = capture(model, images, [found.name], threads=1).tensors
     f = capture(original, images, [found.float_name or ""], threads=1).tensors
@@ -101,13 +117,18 @@ def test_counts_of_resnet8_are_numpys() -> None:
     found = histograms("resnet8-uint8", SAMPLE, names, batch=4, threads=1)
     assert [t.name for t in found.tensors] == [f"{name}.out" for name in names]
     for tensor in found.tensors:
-        check_against_numpy(tensor, *both("resnet8-uint8", "resnet8", SAMPLE, tensor))
+        floats, quantized = both("resnet8-uint8", "resnet8", SAMPLE, tensor)
+        check_against_numpy(tensor, floats, quantized)
+        if floats.size < 1000:
+            continue  # too few to fill their bins evenly
+        check_cost_of_range(tensor, floats, tensor.params)
+        check_cost_of_range(tensor, floats, with_bits(tensor.params, 4))
 
 
 @pytest.mark.parametrize("name", ["stem.weight", "stack2.shortcut.weight", "head.weight"])
 def test_counts_of_weights_are_numpys(name: str) -> None:
     quants, floats = (read_onnx(load_onnx(find_model(m))) for m in ("resnet8-int8", "resnet8"))
-    tensor, found_pair = quants.tensor(name), pair(floats, quants).by_name[name]
+    tensor, found_pair = quants.tensor(name), pair_networks(floats, quants).by_name[name]
     found = weight_histogram(tensor, found_pair, bins=100)
     values = found_pair.float_values()
     assert values is not None

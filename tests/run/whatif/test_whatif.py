@@ -25,7 +25,7 @@ from quantscope.edit import (
 )
 from quantscope.errors import BadConfigError, BadDataError, BadModelError, StoppedError
 from quantscope.model import Execution, bundled_models, open_model
-from quantscope.run import evaluate, paired
+from quantscope.run import compare_evaluations, evaluate
 from quantscope.run.compare.compare import compare
 from quantscope.run.onnx.seeing import add_outputs
 from quantscope.run.onnx.sessions import session_of
@@ -126,7 +126,7 @@ def test_accuracy_and_flips_are_those_of_evaluations(tmp_path: Path) -> None:
     assert found.provenance == edited.provenance
     assert effect.against_float is not None
     for mine, other in ((effect.against_base, base), (effect.against_float, floats)):
-        delta = paired(edited, other)
+        delta = compare_evaluations(edited, other)
         assert (mine.delta, mine.p_value) == (delta.delta, delta.p_value)
         assert mine.gained.tolist() == delta.gained.tolist()
         assert mine.lost.tolist() == delta.lost.tolist()

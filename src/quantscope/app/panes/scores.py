@@ -4,7 +4,7 @@ from math import isnan
 
 from quantscope.plain_text import printable
 from quantscope.report import number, signed
-from quantscope.run import PairedDelta, Score
+from quantscope.run import EvaluationDelta, Score
 
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 
@@ -39,7 +39,7 @@ def _in_unit(value: float, score: Score) -> str:
     return f"{value:.1f}" if score.unit == "dB" else number(value)
 
 
-def delta_text(delta: PairedDelta) -> str:
+def delta_text(delta: EvaluationDelta) -> str:
     """Write a difference with its interval, in points where it is one of shares."""
     scores = delta.scores
     if scores.first.unit == "share":

@@ -26,7 +26,7 @@ from quantscope.report.figures.style import (
     theme_of,
 )
 from quantscope.report.wording import signed
-from quantscope.run import Evaluation, PairedDelta
+from quantscope.run import Evaluation, EvaluationDelta
 
 MOST_WRITTEN = 20
 
@@ -60,7 +60,7 @@ def confusion(evaluation: Evaluation, *, theme: ThemeName = "light") -> Figure:
     return figure
 
 
-def confusion_difference(delta: PairedDelta, *, theme: ThemeName = "light") -> Figure:
+def confusion_difference(delta: EvaluationDelta, *, theme: ThemeName = "light") -> Figure:
     """Draw images more or fewer in each cell: the first evaluation minus the second.
 
     More on the diagonal and fewer off it are a gain.
@@ -86,7 +86,7 @@ def confusion_difference(delta: PairedDelta, *, theme: ThemeName = "light") -> F
     return figure
 
 
-def per_class_change(delta: PairedDelta, *, theme: ThemeName = "light") -> Figure:
+def per_class_change(delta: EvaluationDelta, *, theme: ThemeName = "light") -> Figure:
     """Draw, by class, images that only the first evaluation gets right, and only the second."""
     rows = delta.per_class
     totals = [c.total for c in delta.first.per_class]
@@ -235,7 +235,7 @@ def _subject(evaluation: Evaluation) -> str:
     )
 
 
-def _subjects(delta: PairedDelta) -> str:
+def _subjects(delta: EvaluationDelta) -> str:
     first, second = delta.first, delta.second
     return (
         f"{plain(first.model, 60)} ({first.execution}) against {plain(second.model, 60)} "

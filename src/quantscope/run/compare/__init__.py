@@ -1,7 +1,7 @@
 """A float and a quantized network on the same samples, tensor by tensor.
 
 How it is put together
-- `pair.py` has the protocol: a `PairRun` runs both networks and gives sums between them;
+- `joint_run.py` has the protocol: a `JointRun` runs both networks and gives sums between them;
   `compare.py` drives it. `sources.py` says where an error can come from, `sums.py` how values are
   summed.
 - `statistics.py` says what the sums mean, `scores.py` what the outputs have in common, `weights.py`
@@ -16,16 +16,16 @@ How something is added
 from quantscope.run.compare.compare import (
     Observer,
     compare,
-    compare_pair,
-    pair_networks,
+    compare_run,
+    pair_comparable,
     small_batch,
 )
-from quantscope.run.compare.pair import (
+from quantscope.run.compare.joint_run import (
     ONLY_SQNR,
     Constants,
     Detail,
-    PairBatch,
-    PairRun,
+    JointBatch,
+    JointRun,
     Probe,
     ProbeSums,
 )
@@ -53,7 +53,7 @@ from quantscope.run.compare.sources import (
     find_pieces,
     region_before,
 )
-from quantscope.run.compare.statistics import Accumulator
+from quantscope.run.compare.statistics import RunningSums
 from quantscope.run.compare.sums import (
     CLIP_TOLERANCE,
     CLIPPED,
@@ -80,22 +80,22 @@ __all__ = [
     "FLOAT_ENDS",
     "ONLY_SQNR",
     "SEVERAL_SCALES",
-    "Accumulator",
     "ChannelComparison",
     "Comparison",
     "Constants",
     "Detail",
     "ErrorSources",
+    "JointBatch",
+    "JointRun",
     "Layout",
     "Leaf",
     "MatchedTensors",
     "NoSourcesError",
     "Observer",
-    "PairBatch",
-    "PairRun",
     "Pieces",
     "Probe",
     "ProbeSums",
+    "RunningSums",
     "ScoreKeeper",
     "SideBySide",
     "TensorComparison",
@@ -104,7 +104,7 @@ __all__ = [
     "clipped_sums",
     "compare",
     "compare_constants",
-    "compare_pair",
+    "compare_run",
     "compare_with",
     "compared",
     "ends_of",
@@ -115,7 +115,7 @@ __all__ = [
     "from_another",
     "layout_of",
     "nothing_is_below",
-    "pair_networks",
+    "pair_comparable",
     "reading",
     "region_before",
     "small_batch",

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.arithmetic import QuantParams
+from quantscope.arithmetic import QuantParams, Spread
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import Execution, Role
 from quantscope.run.compare import Uncompared
@@ -29,6 +29,7 @@ class Series:
     range of `params` (for "float": of the tensor's own); None where there are no float values.
     `counts` leaves out `not_finite` values. `codes` are the counts of each integer of the type, the
     smallest first; only for "int8" and "uint8", and None where each channel has its own scale.
+    `zeros` of the "float" values are exactly 0: behind a ReLU that is no spread around 0.
     """
 
     name: SeriesName
@@ -41,6 +42,7 @@ class Series:
     above: int | None
     not_finite: int
     codes: Counts | None = None
+    zeros: int = 0
 
     @property
     def values(self) -> int:
@@ -119,6 +121,14 @@ class Histogram:
         """The bins + 1 edges, ascending; a bin holds its lower edge and not its upper one."""
         places = np.arange(self.bins + 1, dtype=np.float64) - self.low_bin
         return edges_between(self.grid, self.grid.low + places * self.steps_per_bin)
+
+    @cached_property
+    def spread(self) -> Spread:
+        """How the float values are spread, as `range_errors` is asked with."""
+        floats = self["float"]
+        return Spread.of_bins(
+            self.edges, floats.counts, lowest=floats.min, highest=floats.max, zeros=floats.zeros
+        )
 
     def at_most(self, bins: int) -> "Histogram":
         """Give the same counts in at most `bins` bins: neighbours joined, still of whole steps."""

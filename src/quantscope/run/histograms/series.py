@@ -43,6 +43,7 @@ class Tally:
     above: int = 0
     not_finite: int = 0
     codes: Array | None = None
+    zeros: int = 0
 
     def __add__(self, other: "Tally") -> "Tally":
         return Tally(
@@ -53,6 +54,7 @@ class Tally:
             self.above + other.above,
             self.not_finite + other.not_finite,
             None if self.codes is None or other.codes is None else self.codes + other.codes,
+            self.zeros + other.zeros,
         )
 
 
@@ -98,6 +100,7 @@ class Counting:
             below,
             above,
             floats.size - finite.size,
+            zeros=finite.size - int(np.count_nonzero(finite)),
         )
 
     def _of_rounded(self, floats: Array, params: QuantParams) -> Tally:
@@ -170,6 +173,7 @@ class Counting:
             above=tally.above if has_clipping else None,
             not_finite=tally.not_finite,
             codes=tally.codes,
+            zeros=tally.zeros,
         )
 
 

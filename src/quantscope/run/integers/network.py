@@ -27,7 +27,7 @@ from quantscope.run.integers.layer import (
 )
 from quantscope.run.integers.passed import Passed, passed_layer, real
 
-MOVING_OPS = frozenset(
+CARRYING_OPS = frozenset(
     {
         *("Dropout", "Flatten", "Identity", "MaxPool", "Pad", "Relu"),
         *("Reshape", "Squeeze", "Transpose", "Unsqueeze"),
@@ -228,7 +228,7 @@ def _integer_step(
         if not step.outputs and layer.outputs[0].name != network.outputs[0].name:
             raise refused(network, layer, "writes real numbers that no quantizer follows")
         return step
-    if layer.op_type not in MOVING_OPS:
+    if layer.op_type not in CARRYING_OPS:
         raise refused(network, layer, f"is a {layer.op_type}, which is not computed in integers")
     operand = next((o for o in layer.inputs if o.role == "activation"), None)
     source, target = operand.quant if operand else None, layer.outputs[0].quant

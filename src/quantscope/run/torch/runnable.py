@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from torch.fx import Node
 
-    from quantscope.run.torch.pair import ProgramPair
+    from quantscope.run.torch.joint_run import ProgramJointRun
     from quantscope.run.torch.whatif import ProgramEditedRunner
 
 Array = NDArray[Any]
@@ -165,7 +165,7 @@ class WeightsRunnable(TorchRunnable):
 
     def against(
         self, floats: Runnable, pairing: Pairing | None = None, *, detail: Detail = "full"
-    ) -> "ProgramPair":
+    ) -> "ProgramJointRun":
         return self.as_program.against(floats, pairing, detail=detail)
 
     def under_edits(
@@ -294,11 +294,13 @@ class ProgramRunnable(TorchRunnable):
 
     def against(
         self, floats: Runnable, pairing: Pairing | None = None, *, detail: Detail = "full"
-    ) -> "ProgramPair":
-        from quantscope.run.torch.pair import ProgramPair, fitting_pairing
+    ) -> "ProgramJointRun":
+        from quantscope.run.torch.joint_run import ProgramJointRun, pair_programs
 
         program = program_of(floats)
-        return ProgramPair(program, self, pairing or fitting_pairing(program, self), detail=detail)
+        return ProgramJointRun(
+            program, self, pairing or pair_programs(program, self), detail=detail
+        )
 
     def under_edits(
         self, editor: Editor, samples: Samples, *, batch: int | None, kept_bytes_limit: int
@@ -350,7 +352,7 @@ class ArchiveRunnable(TorchRunnable):
 
     def against(
         self, floats: Runnable, pairing: Pairing | None = None, *, detail: Detail = "full"
-    ) -> "ProgramPair":
+    ) -> "ProgramJointRun":
         del floats, pairing, detail
         raise self._refusal()
 

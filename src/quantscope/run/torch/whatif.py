@@ -13,7 +13,7 @@ from quantscope.progress import Progress
 from quantscope.run.evaluate import Evaluation
 from quantscope.run.outputs import Outputs, gather_outputs
 from quantscope.run.runnable import open_runnable
-from quantscope.run.torch.pair import fitting_pairing
+from quantscope.run.torch.joint_run import pair_programs
 from quantscope.run.torch.runnable import ProgramRunnable, program_of
 from quantscope.run.torch.whatif_sqnr import ProgramSqnr
 from quantscope.run.whatif import DownstreamSqnr, KernelChange
@@ -89,7 +89,7 @@ class ProgramEditedRunner:
     def _sqnr(self) -> ProgramSqnr:
         original = self._editor.original or need_original(self._editor.model)
         floats = program_of(open_runnable(original))
-        pairing = fitting_pairing(floats, self._base)
+        pairing = pair_programs(floats, self._base)
         return ProgramSqnr(self._base, floats, pairing, self.samples, batch=self._batch)
 
     @property

@@ -10,9 +10,9 @@ from quantscope.model import Execution, ModelSource
 from quantscope.progress import Progress, silent
 from quantscope.run.evaluate import MeasureSource
 from quantscope.run.evaluation import Evaluation
+from quantscope.run.evaluation_delta import EvaluationDelta, compare_evaluations
 from quantscope.run.measure import find_measure
 from quantscope.run.outputs import same_outputs
-from quantscope.run.paired import PairedDelta, paired
 from quantscope.run.runnable import open_runnable
 from quantscope.run.whatif.baseline import Baseline
 from quantscope.run.whatif.downstream import DownstreamSqnr
@@ -106,7 +106,7 @@ class WhatIf:
         base, evaluation = self._evaluations(baseline, applied, progress)
         return Effect(
             evaluation=evaluation,
-            against_base=paired(evaluation, base),
+            against_base=compare_evaluations(evaluation, base),
             applied=applied,
             unchanged=same_outputs(evaluation.outputs, base.outputs),
             against_float_of=partial(_against_float, baseline, evaluation),
@@ -169,8 +169,8 @@ class WhatIf:
 
 def _against_float(
     baseline: Baseline, evaluation: Evaluation, progress: Progress
-) -> PairedDelta | None:
+) -> EvaluationDelta | None:
     of_float = baseline.float(progress)
     if of_float is None or of_float.scored is None:
         return None
-    return paired(evaluation, of_float)
+    return compare_evaluations(evaluation, of_float)

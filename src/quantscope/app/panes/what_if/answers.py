@@ -22,7 +22,7 @@ from quantscope.edit import Applied, Editor
 from quantscope.errors import QuantscopeError, StoppedError
 from quantscope.model import Execution
 from quantscope.progress import Progress
-from quantscope.run import PairedDelta
+from quantscope.run import EvaluationDelta
 from quantscope.run.whatif import DownstreamSqnr, Effect, KernelChange, WhatIf
 
 _SECONDS_OF_REST = 0.25
@@ -263,7 +263,7 @@ _TITLES = {
 }
 
 
-def flip_groups(delta: PairedDelta, images: Samples) -> list[dict[str, Any]]:
+def flip_groups(delta: EvaluationDelta, images: Samples) -> list[dict[str, Any]]:
     """Give the groups of `Flips.groups`; `delta` is of these rows, edited against original."""
     return [
         {
@@ -277,7 +277,7 @@ def flip_groups(delta: PairedDelta, images: Samples) -> list[dict[str, Any]]:
     ]
 
 
-def _rows_that_moved(delta: PairedDelta) -> dict[str, NDArray[np.intp]]:
+def _rows_that_moved(delta: EvaluationDelta) -> dict[str, NDArray[np.intp]]:
     """Give the rows of each group: by classes and labels, by classes alone, or by the score."""
     first, second = delta.first.classes, delta.second.classes
     if first is None or second is None:
@@ -298,7 +298,7 @@ def _rows_that_moved(delta: PairedDelta) -> dict[str, NDArray[np.intp]]:
     return {key: np.flatnonzero(chosen) for key, chosen in rows.items()}
 
 
-def _image(delta: PairedDelta, images: Samples, row: int) -> dict[str, Any]:
+def _image(delta: EvaluationDelta, images: Samples, row: int) -> dict[str, Any]:
     first, second = delta.first.classes, delta.second.classes
     shown = {"index": int(delta.first.indices[row]), **thumbnail_of(images, row)}
     if first is None or second is None:
