@@ -59,10 +59,17 @@ from quantscope.report.network_text import (
 from quantscope.report.quantize_text import quantization_view
 from quantscope.report.raw_nodes import RawGraph, raw_lines, read_raw_nodes
 from quantscope.report.sensitivity_text import sensitivity_lines
-from quantscope.report.table import Fact, Line, Strong, Table, fact_lines, wrapped
+from quantscope.report.table import Fact, Line, Strong, Table, fact_lines, wrap
 from quantscope.report.trace_text import computation, trace_text
 from quantscope.report.whatif_text import Skipped, effect_lines
-from quantscope.report.wording import amount, attributes_text, number, shape_text, signed, type_text
+from quantscope.report.wording import (
+    amount,
+    attributes_text,
+    format_signed,
+    number,
+    shape_text,
+    type_text,
+)
 
 __all__ = [
     "FORMATS",
@@ -95,6 +102,7 @@ __all__ = [
     "evaluation_view",
     "fact_lines",
     "flow_text",
+    "format_signed",
     "frontier_view",
     "inspection",
     "layer_facts",
@@ -119,10 +127,9 @@ __all__ = [
     "saturation_view",
     "sensitivity_lines",
     "shape_text",
-    "signed",
     "spread_text",
     "tensor_facts",
     "trace_text",
     "type_text",
-    "wrapped",
+    "wrap",
 ]
