@@ -67,10 +67,17 @@ from quantscope.report.network_text import (
 from quantscope.report.quantize_text import quantization_view
 from quantscope.report.raw_nodes import RawGraph, raw_lines, read_raw_nodes
 from quantscope.report.sensitivity_text import sensitivity_lines
-from quantscope.report.table import Fact, Line, Strong, Table, fact_lines, wrapped
+from quantscope.report.table import Fact, Line, Strong, Table, fact_lines, wrap
 from quantscope.report.trace_text import computation, trace_text
 from quantscope.report.whatif_text import Skipped, effect_lines
-from quantscope.report.wording import amount, attributes_text, number, shape_text, signed, type_text
+from quantscope.report.wording import (
+    amount,
+    attributes_text,
+    format_signed,
+    number,
+    shape_text,
+    type_text,
+)
 
 __all__ = [
     "FORMATS",
@@ -108,6 +115,7 @@ __all__ = [
     "fact_lines",
     "findings_title",
     "flow_text",
+    "format_signed",
     "frontier_view",
     "gain_text",
     "inspection",
@@ -133,10 +141,9 @@ __all__ = [
     "saturation_view",
     "sensitivity_lines",
     "shape_text",
-    "signed",
     "spread_text",
     "tensor_facts",
     "trace_text",
     "type_text",
-    "wrapped",
+    "wrap",
 ]

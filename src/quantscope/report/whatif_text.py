@@ -6,7 +6,7 @@ from quantscope.edit import Change, Edit, describe
 from quantscope.model import QuantParams
 from quantscope.plain_text import many, printable
 from quantscope.report.table import Column, Table
-from quantscope.report.wording import evaluation_delta_text, is_accuracy, rounded, score_text
+from quantscope.report.wording import evaluation_delta_text, format_rounded, is_accuracy, score_text
 from quantscope.run import Evaluation
 from quantscope.run.whatif import DownstreamSqnr, Effect
 
@@ -146,7 +146,7 @@ def _sqnr(sqnr: DownstreamSqnr, width: int | None) -> Iterator[str]:
                 printable(name),
                 _decibels(before),
                 _decibels(after),
-                rounded(both[name], "+.2f") if name in both else "",
+                format_rounded(both[name], "+.2f") if name in both else "",
             )
             for name, before, after in known
         )

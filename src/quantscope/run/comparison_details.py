@@ -9,7 +9,7 @@ from quantscope.edit import open_subject
 from quantscope.errors import BadDataError
 from quantscope.model import Model, ModelSource, Network, Pairing, need_original, open_model
 from quantscope.progress import Progress, silent
-from quantscope.run.compare import Comparison, SideBySide, find_originals, flagged
+from quantscope.run.compare import Comparison, SideBySide, find_originals, flag_tensors
 from quantscope.run.evaluate import EvaluationDelta, compare_evaluations, evaluate
 from quantscope.run.histograms import Histograms, histograms
 
@@ -98,7 +98,7 @@ def _accuracy(
 
 def worth_a_histogram(comparison: Comparison) -> Sequence[str]:
     """Choose tensors that stand out, else the activation with the lowest SQNR; never biases."""
-    marked = flagged(comparison)
+    marked = flag_tensors(comparison)
     chosen = [t.name for t in comparison.tensors if t.name in marked and t.role != "bias"]
     known = [t for t in comparison.activations if t.sqnr_db is not None]
     lowest = sorted(known, key=lambda tensor: tensor.sqnr_db or 0.0)

@@ -105,10 +105,10 @@ def baseline_row(
 def ptq_row(setting: PtqSetting, config: Mapping[str, Any]) -> dict[str, Any]:
     """Quantize by the config and measure what came out."""
     with tempfile.TemporaryDirectory(prefix="quantscope-") as folder:
-        return kept_row(setting, config, Path(folder))[0]
+        return keep_row(setting, config, Path(folder))[0]
 
 
-def kept_row(
+def keep_row(
     setting: PtqSetting,
     config: Mapping[str, Any],
     folder: Path,

@@ -14,7 +14,7 @@ from quantscope.progress import Progress, silent
 from quantscope.quantize import Backend
 from quantscope.study.config import StudyConfig
 from quantscope.study.engine import key_of
-from quantscope.study.ptq import PtqSetting, baseline_row, kept_row
+from quantscope.study.ptq import PtqSetting, baseline_row, keep_row
 from quantscope.study.ptq_study import float_models, images_file, predictions_of
 from quantscope.study.results import StudyResult, StudyRow
 
@@ -70,7 +70,7 @@ class Trials:
             folder.mkdir(parents=True, exist_ok=True)
             name = re.sub(r"[^a-z0-9]+", "-", config.label().lower()).strip("-")
             began = monotonic()
-            facts, path = kept_row(
+            facts, path = keep_row(
                 self._setting, config.to_dict(), folder, name=name, progress=progress
             )
             row = _row(facts, key, config.label(), config.to_dict(), monotonic() - began)

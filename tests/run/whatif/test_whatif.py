@@ -13,7 +13,7 @@ from comparison_nets import SHAPE, residual
 from suffix_edits import whole_run
 from tiny_qdq import TinyQdq, images_of
 
-from quantscope.data import ImageSet, load_sample, stratified
+from quantscope.data import ImageSet, load_sample, stratify
 from quantscope.edit import (
     Edit,
     FlipBit,
@@ -181,12 +181,12 @@ def test_quick_images_have_the_classes_of_all_and_are_always_the_same() -> None:
     data = ImageSet.of_images(
         "made up", np.zeros((100, 2)), labels, np.arange(100), ("a", "b", "c"), "as-is"
     )
-    few = stratified(data, 20)
+    few = stratify(data, 20)
     assert few.class_counts() == {"a": 12, "b": 6, "c": 2}
-    assert few.indices.tolist() == sorted(stratified(data, 20).indices.tolist())
-    assert stratified(data, 1000) is data
+    assert few.indices.tolist() == sorted(stratify(data, 20).indices.tolist())
+    assert stratify(data, 1000) is data
     with pytest.raises(BadConfigError, match="at least one image"):
-        stratified(data, 0)
+        stratify(data, 0)
 
 
 def test_an_edit_that_changes_nothing_says_so() -> None:

@@ -150,7 +150,7 @@ class PtqLab:
         self.lab.shown.add(trial.model)
         opened = self.page.session.opened
         float_path = opened.path if opened.is_float else opened.float_path
-        self.page.open(self.page.given_as(trial.model, float_path))
+        self.page.open(self.page.give_as(trial.model, float_path))
 
     def _on_job(self, _widget: Any, message: dict[str, str], _buffers: Any) -> None:
         if message.get("do") == "stop":

@@ -29,7 +29,7 @@ from quantscope.run.compare.joint_run import (
     Probe,
     ProbeSums,
 )
-from quantscope.run.compare.reading import flagged, from_another, reading, usual
+from quantscope.run.compare.reading import flag_tensors, from_another, reading, usual
 from quantscope.run.compare.results import (
     ChannelComparison,
     Comparison,
@@ -70,7 +70,7 @@ from quantscope.run.compare.sums import (
     source_sums,
     value_sums,
 )
-from quantscope.run.compare.weights import compare_constants, compared
+from quantscope.run.compare.weights import compare_arrays, compare_constants
 
 __all__ = [
     "CLIPPED",
@@ -103,15 +103,15 @@ __all__ = [
     "VersionTensor",
     "clipped_sums",
     "compare",
+    "compare_arrays",
     "compare_constants",
     "compare_run",
     "compare_with",
-    "compared",
     "ends_of",
     "energy_sums",
     "find_originals",
     "find_pieces",
-    "flagged",
+    "flag_tensors",
     "from_another",
     "layout_of",
     "nothing_is_below",

@@ -96,7 +96,7 @@ def compare_run(
     )
     so_far: dict[str, RunningSums] = {}
     done = 0
-    with run.started(images, size, threads):
+    with run.start(images, size, threads):
         batches = run.batches(images, size)
         for (_, rows, count), found in run_side_by_side(run.run, batches, threads=threads):
             scores.add(found.float_outputs, found.quantized_outputs, rows, count)

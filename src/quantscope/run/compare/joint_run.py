@@ -98,7 +98,7 @@ class JointRun(Protocol):
 
     def batches(self, samples: Samples, size: int) -> Iterator[Batch]: ...
 
-    def started(self, samples: Samples, size: int, threads: int) -> AbstractContextManager[None]:
+    def start(self, samples: Samples, size: int, threads: int) -> AbstractContextManager[None]:
         """Be ready to run these samples in so many threads."""
 
     def run(self, batch: Batch) -> JointBatch:

@@ -76,7 +76,7 @@ class ProgramJointRun:
         return self._intake.batches(samples, size)
 
     @contextmanager
-    def started(self, samples: Samples, size: int, threads: int) -> Iterator[None]:
+    def start(self, samples: Samples, size: int, threads: int) -> Iterator[None]:
         del size
         keep_freed_memory()
         with one_thread_each(threads):

@@ -36,7 +36,7 @@ from quantscope.run.compare import Detail
 from quantscope.run.cpu import cpu_name
 from quantscope.run.histograms import ValueReader
 from quantscope.run.runnable import Runnable, Scores
-from quantscope.run.torch.nodes import Values, as_array, exported_resnet8
+from quantscope.run.torch.nodes import Values, as_array, export_resnet8
 from quantscope.run.torch.seeing import ProgramReader, read_values, see_archive, see_program
 from quantscope.run.torch.threads import one_thread_each
 from quantscope.run.torch.writes import Writes, why_unseen, writes_of
@@ -143,8 +143,8 @@ class WeightsRunnable(TorchRunnable):
 
     @cached_property
     def as_program(self) -> "ProgramRunnable":
-        with exported_resnet8(self.model) as program:
-            return ProgramRunnable(program, stands_for=self.model).loaded()
+        with export_resnet8(self.model) as program:
+            return ProgramRunnable(program, stands_for=self.model).load()
 
     def is_value(self, name: str) -> bool:
         return self.as_program.is_value(name)
@@ -211,7 +211,7 @@ class ProgramRunnable(TorchRunnable):
             return network
         return replace(network, path=self.model.path, digest=self.model.digest)
 
-    def loaded(self) -> "ProgramRunnable":
+    def load(self) -> "ProgramRunnable":
         """Read all that is read from the file when it is first asked for: the file may go."""
         _ = self.network
         return self

@@ -33,7 +33,7 @@ def open_edited(base: ProgramRunnable, applied: Applied) -> ProgramRunnable:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{base.model.path.stem}-edited.pt2"
         path.write_bytes(applied.to_bytes())
-        edited = program_of(open_runnable(open_model(path))).loaded()
+        edited = program_of(open_runnable(open_model(path))).load()
     _last_edited[base] = digest, edited
     return edited
 
@@ -63,7 +63,7 @@ class ProgramEditedRunner:
     def base(self, progress: Progress) -> Outputs:
         return self._outputs(self._base, progress)
 
-    def edited(self, applied: Applied, progress: Progress) -> Outputs:
+    def run_edited(self, applied: Applied, progress: Progress) -> Outputs:
         known = self._answers.get(applied.digest)
         if known is not None:
             return known

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
-from quantscope.data import SamplesSource, samples_for, stratified
+from quantscope.data import SamplesSource, samples_for, stratify
 from quantscope.edit import Applied, Edit, Editor
 from quantscope.errors import BadConfigError
 from quantscope.model import Execution, ModelSource
@@ -60,7 +60,7 @@ class WhatIf:
     ) -> None:
         self.editor = model if isinstance(model, Editor) else Editor(model, float_model)
         self.images = samples_for(self.editor.model, images)
-        self.quick_images = stratified(self.images, quick)
+        self.quick_images = stratify(self.images, quick)
         self.execution, self.int8_kernels = execution, int8_kernels
         runnable = open_runnable(
             self.editor.model, execution=execution, int8_kernels=int8_kernels, threads=threads
@@ -156,7 +156,7 @@ class WhatIf:
                 f"{model.name} ({model.digest[:12]}); apply them with this what-if's own editor"
             )
         base = baseline.base(progress)
-        return (base, baseline.edited(applied, progress)) if applied.edits else (base, base)
+        return (base, baseline.run_edited(applied, progress)) if applied.edits else (base, base)
 
     def _baseline(self, full: bool) -> Baseline:
         # A small set is its own quick one: the two share a baseline.

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from quantscope.data import Samples, stratified
+from quantscope.data import Samples, stratify
 from quantscope.edit import Edit, Editor, SetBits
 from quantscope.errors import BadConfigError
 from quantscope.model import Execution, Layer, ModelSource
@@ -111,7 +111,7 @@ def walk_frontier(
     )
     few = VariantBench.open(
         bench.editor,
-        stratified(samples, min(ranked_on, len(samples))),
+        stratify(samples, min(ranked_on, len(samples))),
         float_model=float_model,
         measure=measure,
         execution=execution,

@@ -108,7 +108,7 @@ def numbers_html(answer: Answer | None) -> str:
     return "".join(_numbers(answer, answer.effect))
 
 
-def said_html(answer: Answer | None) -> str:
+def say_html(answer: Answer | None) -> str:
     """Say what the effect is, and all that changed in the model."""
     effect = answer.effect if answer else None
     return "".join(_said(answer, effect)) if answer and effect else ""

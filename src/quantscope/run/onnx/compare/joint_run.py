@@ -75,14 +75,14 @@ class OnnxJointRun:
         return self.quantized.intake.batches(samples, size)
 
     @contextmanager
-    def started(self, samples: Samples, size: int, threads: int) -> Iterator[None]:
+    def start(self, samples: Samples, size: int, threads: int) -> Iterator[None]:
         del threads
         trial = list(self._trial(samples, min(size, TRIAL_IMAGES)))
         self._session = ComparisonSession(self.graph, model=self.quantized.name, trial=trial)
         yield
 
     def run(self, batch: Batch) -> JointBatch:
-        assert self._session is not None, "`started` comes first"
+        assert self._session is not None, "`start` comes first"
         fed, shipped = self._fed(batch.feeds)
         values = self._session.run(fed)
         return JointBatch(
