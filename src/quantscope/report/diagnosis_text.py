@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from quantscope.diagnose import Account, Attempt, Diagnosis, Finding, Gain
 from quantscope.plain_text import many, printable
 from quantscope.report.table import Column, Line, Table
-from quantscope.report.wording import number, rounded, score_text
+from quantscope.report.wording import format_rounded, number, score_text
 from quantscope.run import MEASURES
 
 _MOST_PLACES = 6
@@ -83,7 +83,7 @@ def layer_table(account: Account) -> Table:
                 gain_text(share.gain),
                 "–"
                 if share.gain.sqnr_change_db is None
-                else rounded(share.gain.sqnr_change_db, "+.2f"),
+                else format_rounded(share.gain.sqnr_change_db, "+.2f"),
                 "–" if share.own_sqnr_db is None else f"{share.own_sqnr_db:.1f}",
             )
             for share in account.layers
@@ -99,10 +99,12 @@ def gain_text(gain: Gain) -> str:
     share = delta.first.unit == "share"
     scale, form = (100.0, "+.2f") if share or delta.first.unit == "dB" else (1.0, "+.3g")
     scale = 100.0 if share else 1.0
-    text = rounded(scale * delta.delta, form)
+    text = format_rounded(scale * delta.delta, form)
     ends = delta.interval_95
     if ends is not None:
-        text += f" [{rounded(scale * ends[0], form)}, {rounded(scale * ends[1], form)}]"
+        text += (
+            f" [{format_rounded(scale * ends[0], form)}, {format_rounded(scale * ends[1], form)}]"
+        )
     return text
 
 
