@@ -100,7 +100,7 @@ def report_playground(pair: Pair) -> None:
 
 def report_chain(folder: Path) -> None:
     """Show that what is done for each layer does not hang on how many there are."""
-    from quantscope.model import open_model, pair
+    from quantscope.model import open_model, pair_networks
     from quantscope.quantize import PtqConfig, quantize_onnx
 
     seconds: dict[int, float] = {}
@@ -112,7 +112,7 @@ def report_chain(folder: Path) -> None:
         command = [sys.executable, "-m", "quantscope", "inspect", str(quantized)]
         inspected = _seconds(lambda c=command: subprocess.run(c, check=True, capture_output=True))
         networks = [open_model(path).network for path in (floats, quantized)]
-        seconds[layers] = min(_seconds(lambda n=networks: pair(*n)) for _ in range(ROUNDS))
+        seconds[layers] = min(_seconds(lambda n=networks: pair_networks(*n)) for _ in range(ROUNDS))
         print(
             f"  {layers} layers: inspect {inspected:.2f} s (aim 5), pairing {seconds[layers]:.3f} s"
         )
@@ -194,7 +194,7 @@ def _measured(how: str, *models: str) -> dict[str, float]:
 def _measured_naive(quantized: str, float_model: str) -> dict[str, float]:
     """Edit, open a session and evaluate all rows for some layers; counted as all of them."""
     from quantscope.edit import Editor, Off
-    from quantscope.run import evaluate, paired
+    from quantscope.run import compare_evaluations, evaluate
 
     editor, images = Editor(quantized, float_model), pictures(ROWS)
     layers = [layer.name for layer in editor.network.layers if layer.is_quantized]
@@ -208,7 +208,7 @@ def _measured_naive(quantized: str, float_model: str) -> dict[str, float]:
         path = Path(folder) / "variant.onnx"
         for layer in chosen:
             editor.apply([Off(layer)]).save(path)
-            paired(evaluate(path, images, execution="reference"), base)
+            compare_evaluations(evaluate(path, images, execution="reference"), base)
     share = len(layers) / len(chosen)
     return {
         "seconds": once + share * (time.perf_counter() - began),

@@ -184,7 +184,7 @@ def _measured(how: str, count: int, folder: Path) -> dict[str, float]:
             return _timed(
                 lambda n: _debugged(module, converted, _images(n).images, PEER_BATCH), count
             )
-        from quantscope.run.compare.compare import compare_pair
+        from quantscope.run.compare.compare import compare_run
         from quantscope.run.runnable import open_runnable
 
         began = time.perf_counter()
@@ -193,7 +193,7 @@ def _measured(how: str, count: int, folder: Path) -> dict[str, float]:
         )
         opening = time.perf_counter() - began
         found = _timed(
-            lambda n: compare_pair(quantized.against(floats, detail=how), _images(n)), count
+            lambda n: compare_run(quantized.against(floats, detail=how), _images(n)), count
         )
         return found | {"opening_seconds": opening}
 

@@ -119,7 +119,7 @@ def _ours(images: Any, quantized: str, float_model: str) -> int:
 def _naive(layers: list[str], images: Any, quantized: str, float_model: str) -> int:
     """Measure the base and every row: edit, open a session, evaluate all images."""
     from quantscope.edit import Editor, Off
-    from quantscope.run import evaluate, paired
+    from quantscope.run import compare_evaluations, evaluate
 
     editor = Editor(quantized, float_model)
     evaluate(float_model, images, execution="reference")
@@ -128,7 +128,7 @@ def _naive(layers: list[str], images: Any, quantized: str, float_model: str) -> 
         path = Path(folder) / "variant.onnx"
         for layer in layers:
             editor.apply([Off(layer)]).save(path)
-            paired(evaluate(path, images, execution="reference"), base)
+            compare_evaluations(evaluate(path, images, execution="reference"), base)
     return len(layers)
 
 

@@ -23,6 +23,7 @@ PUBLIC = [
     "calibration_set",
     "capture",
     "compare",
+    "compare_evaluations",
     "evaluate",
     "kernel_gap",
     "kernel_map",
@@ -34,7 +35,18 @@ PUBLIC = [
     "sensitivity",
     "trace_value",
 ]
-ROOMS = ["arithmetic", "data", "edit", "model", "quantize", "report", "run", "study", "zoo"]
+ROOMS = [
+    "arithmetic",
+    "data",
+    "diagnose",
+    "edit",
+    "model",
+    "quantize",
+    "report",
+    "run",
+    "study",
+    "zoo",
+]
 
 
 def test_the_public_names_are_these() -> None:

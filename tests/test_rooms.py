@@ -24,9 +24,10 @@ RANKS = {
     "edit": 5,
     "run": 6,
     "study": 7,
-    "report": 8,
-    "app": 9,
-    "cli": 10,
+    "diagnose": 9,
+    "report": 10,
+    "app": 11,
+    "cli": 12,
 }
 TORCH_MODULES = {
     "zoo/torch_resnet8.py",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from quantscope.run.capture.capture import capture
     from quantscope.run.compare.compare import compare
     from quantscope.run.compare.results import Comparison
-    from quantscope.run.evaluate import Evaluation, evaluate, paired
+    from quantscope.run.evaluate import Evaluation, compare_evaluations, evaluate
     from quantscope.run.gap import kernel_gap, kernel_map
     from quantscope.run.integers.trace import trace_value
     from quantscope.run.whatif.whatif import WhatIf
@@ -48,6 +48,7 @@ _ROOM_OF = {
     "calibration_set": "data",
     "capture": "run",
     "compare": "run",
+    "compare_evaluations": "run",
     "evaluate": "run",
     "kernel_gap": "run",
     "kernel_map": "run",
@@ -77,6 +78,7 @@ __all__ = [
     "calibration_set",
     "capture",
     "compare",
+    "compare_evaluations",
     "evaluate",
     "kernel_gap",
     "kernel_map",

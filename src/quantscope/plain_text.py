@@ -11,7 +11,7 @@ def printable(name: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
 
 
-def elided(text: str, most: int) -> str:
+def elide(text: str, most: int) -> str:
     """Shorten to `most` characters by leaving out the middle, where names differ least."""
     if len(text) <= most:
         return text

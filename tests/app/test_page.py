@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from quantscope.app.panes.scores import percent, points
 from quantscope.data import load_sample
-from quantscope.run import evaluate, kernel_gap, paired
+from quantscope.run import compare_evaluations, evaluate, kernel_gap
 from quantscope.run.compare.compare import compare
 
 OpenPage = Callable[..., Page]
@@ -64,7 +64,7 @@ def test_page_opens_with_the_numbers_of_the_library(playground: str, open_page: 
     expect(number).to_have_text(percent(baseline.accuracy, 1000))
     for evaluation in (gap.reference, gap.runtime):
         card = page.get_by_test_id(f"accuracy-{evaluation.execution}")
-        delta = paired(evaluation, baseline)
+        delta = compare_evaluations(evaluation, baseline)
         expect(card.locator(".qs-value")).to_have_text(percent(evaluation.accuracy, 1000))
         expect(card.locator(".qs-delta")).to_have_text(points(delta.delta, delta.interval_95, 1000))
     assert page.get_by_test_id("gap").count() == int(gap.is_real)

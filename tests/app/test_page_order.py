@@ -66,7 +66,7 @@ def test_another_model_is_not_asked_about_the_edits_of_the_one_before(page: Page
     assert asked == [(page.session, edits)]
     page.open(Given("resnet8-uint8"))
     assert eventually(lambda: page.opener.opened == 1)
-    assert all(not asked_for for session, asked_for in asked if session is page.session)
+    assert all(not said for session, said in asked if session is page.session)
 
 
 def test_trace_is_there_again_with_the_model_that_it_was_of(page: Page) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from quantscope.app.edits import edits_of, keep_edits
+from quantscope.app.editing import edits_of, keep_edits
 from quantscope.app.memo import Memo
 from quantscope.app.metrics import metrics, node_keys
 from quantscope.app.opened import Opened, open_pair
@@ -163,11 +163,11 @@ def test_selection_stays_where_the_other_network_has_the_layer(opened: Opened) -
 
 
 def test_sentence_names_the_largest_source(session: Session) -> None:
-    row = session.compared("stack2.add.out")
+    row = session.find_comparison("stack2.add.out")
     assert row is not None
     assert sentence(row).startswith("Mostly inherited: ")
     assert "through stack2.conv2.out" in sentence(row)
-    assert sentence(session.compared("input")).startswith("It has no error")
+    assert sentence(session.find_comparison("input")).startswith("It has no error")
 
 
 def test_every_layer_of_a_figure_has_a_place_to_click(opened: Opened) -> None:

@@ -107,9 +107,9 @@ def test_unknown_type_names_the_known_ones() -> None:
 def test_scales_of_the_wrong_length_or_place_are_refused() -> None:
     params = QuantParams([1.0, 2.0], 0, "int8", axis=1)
     with pytest.raises(BadConfigError, match=r"2 scales for axis 1 .* give 3, one per channel"):
-        params.expanded_to((4, 3))
+        params.expand_to((4, 3))
     with pytest.raises(BadConfigError, match=r"Axis 1 does not exist in a tensor of shape \[2\]"):
-        params.expanded_to((2,))
+        params.expand_to((2,))
 
 
 def test_blocks_of_the_wrong_shape_are_refused() -> None:
@@ -118,9 +118,9 @@ def test_blocks_of_the_wrong_shape_are_refused() -> None:
     with pytest.raises(BadConfigError, match="Block size -1 is negative"):
         QuantParams(np.ones((2, 2)), 0, "int8", axis=1, block_size=-1)
     blocked = QuantParams(np.ones((2, 2)), 0, "int8", axis=1, block_size=3)
-    assert blocked.expanded_to((2, 5))[0].shape == (2, 5)
+    assert blocked.expand_to((2, 5))[0].shape == (2, 5)
     with pytest.raises(BadConfigError, match=r"give them shape \[2, 3\]"):
-        blocked.expanded_to((2, 7))
+        blocked.expand_to((2, 7))
 
 
 def test_a_negative_scale_is_for_blocks_only() -> None:

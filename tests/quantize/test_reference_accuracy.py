@@ -67,7 +67,7 @@ def test_what_kernels_cost_the_uint8_model_is_found_and_explained(
     gap = kernel_gap(tmp_path / "u8.onnx", test_images)
     assert abs(gap.reference.accuracy - REFERENCE) <= 0.008
     assert gap.is_real
-    assert gap.paired.delta < -0.005
+    assert gap.evaluation_delta.delta < -0.005
     explanation = gap.explanation()
     assert explanation is not None
     assert "16-bit saturation" in explanation

@@ -11,7 +11,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from quantscope.model import Network, QuantParams, bundled_models, read_onnx
-from quantscope.plain_text import elided, printable
+from quantscope.plain_text import elide, printable
 from quantscope.report.graph.module_tree import module_tree
 from quantscope.report.inspect_json import inspection, layer_inspection, node_inspection
 from quantscope.report.layer_text import channel_table, corner, histogram, slice_table, tensor_facts
@@ -390,7 +390,7 @@ def test_shapes_name_what_is_not_known() -> None:
     assert shape_text(()) == "scalar"
     assert shape_text(("N", None, 7)) == "N×?×7"
     assert shape_text(("N", 3), batch="N") == "3"
-    assert elided("abcdefghij", 5) == "ab…ij"
+    assert elide("abcdefghij", 5) == "ab…ij"
 
 
 def test_the_batch_is_left_out_only_where_all_share_it(int8: Network, tmp_path: Path) -> None:

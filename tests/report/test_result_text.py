@@ -9,7 +9,7 @@ from quantscope.cli.console import console, show, show_grid
 from quantscope.data import load_sample
 from quantscope.report import Line, Strong, Table, evaluation_view, layer_view, network_view
 from quantscope.report.evaluate_text import confusion_table
-from quantscope.run.evaluate import Evaluation, evaluate, paired
+from quantscope.run.evaluate import Evaluation, compare_evaluations, evaluate
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def test_images_in_the_right_class_stand_out(found: Evaluation) -> None:
 
 
 def test_a_delta_follows_its_evaluation(found: Evaluation) -> None:
-    lines = [part.text for part in evaluation_view([found], [paired(found, found)])
+    lines = [part.text for part in evaluation_view([found], [compare_evaluations(found, found)])
              if isinstance(part, Line)]  # fmt: skip
     assert lines[3].startswith(f"against {found.model}, runtime execution")
     assert lines[4].startswith("by class, in points: ")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from quantscope.report.table import Column, Table, wrapped
-from quantscope.report.wording import rounded
+from quantscope.report.table import Column, Table, wrap
+from quantscope.report.wording import format_rounded
 
 TABLE = Table(
     "t",
@@ -63,13 +63,13 @@ def test_names_are_shortened_in_the_middle() -> None:
 
 
 def test_prose_is_broken_at_spaces_under_its_beginning() -> None:
-    assert wrapped("  stem.out: its values use 13% of it", 20) == [
+    assert wrap("  stem.out: its values use 13% of it", 20) == [
         "  stem.out: its",
         "  values use 13% of",
         "  it",
     ]
-    assert wrapped("a line", None) == ["a line"]
-    assert wrapped("", 20) == [""]
+    assert wrap("a line", None) == ["a line"]
+    assert wrap("", 20) == [""]
 
 
 @pytest.mark.parametrize(
@@ -82,4 +82,4 @@ def test_prose_is_broken_at_spaces_under_its_beginning() -> None:
     ],
 )
 def test_what_rounds_to_zero_has_no_minus(value: float, form: str, text: str) -> None:
-    assert rounded(value, form) == text
+    assert format_rounded(value, form) == text

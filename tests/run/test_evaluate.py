@@ -10,7 +10,7 @@ from onnx import helper
 
 from quantscope.data import ImageSet, load_npz, load_sample
 from quantscope.errors import BadConfigError, BadDataError, BadModelError
-from quantscope.run import evaluate, open_runnable, paired
+from quantscope.run import compare_evaluations, evaluate, open_runnable
 
 
 def save(model: onnx.ModelProto, path: Path) -> Path:
@@ -197,7 +197,7 @@ def test_paired_counts_flips_both_ways(small_set: ImageSet, tmp_path: Path) -> N
     weights = onnx.numpy_helper.to_array(model.graph.initializer[0])
     model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(-weights, "w"))
     one, two = evaluate(path, small_set), evaluate(save(model, tmp_path / "n.onnx"), small_set)
-    delta = paired(one, two)
+    delta = compare_evaluations(one, two)
     right_one, right_two = one.predictions == one.labels, two.predictions == two.labels
     assert set(delta.gained) == set(np.flatnonzero(right_one & ~right_two))
     assert set(delta.lost) == set(np.flatnonzero(~right_one & right_two))
@@ -210,4 +210,4 @@ def test_different_images_are_not_paired(random_resnet8: Path) -> None:
     sample = load_sample()
     one, two = (evaluate(random_resnet8, sample.take(n)) for n in (5, 6))
     with pytest.raises(BadDataError, match=r"evaluated on 5 images .* on 6 of"):
-        paired(one, two)
+        compare_evaluations(one, two)

@@ -95,7 +95,7 @@ def test_only_uint8_by_int8_products_can_saturate(quantized: Callable[..., Path]
 @x86_only
 def test_the_saturation_gap_is_found_and_explained(quantized: Callable[..., Path]) -> None:
     gap = kernel_gap(quantized(activations="uint8"), load_sample())
-    assert gap.paired.delta < 0
+    assert gap.evaluation_delta.delta < 0
     assert gap.is_real
     assert "16-bit saturation, in 10 of this model's layers" in (gap.explanation() or "")
     assert "--reduce-range" in (gap.explanation() or "")

@@ -14,7 +14,7 @@ import pytest
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError, BadModelError, QuantscopeError
 from quantscope.quantize import PtqConfig, quantize_onnx
-from quantscope.run import evaluate, kernel_map, paired
+from quantscope.run import compare_evaluations, evaluate, kernel_map
 from quantscope.study import StudyConfig, StudyPlan, StudyResult, run_ptq_study, write_results
 from quantscope.zoo import Weights, write_safetensors
 
@@ -55,7 +55,7 @@ def test_rows_say_what_the_parts_say_by_themselves(
         for execution in ("reference", "runtime"):
             by[execution] = evaluate(made.path, data, execution=execution, threads=1)  # type: ignore[arg-type]
             float_model = evaluate(random_resnet8, data, execution=execution, threads=1)  # type: ignore[arg-type]
-            pair = paired(by[execution], float_model)
+            pair = compare_evaluations(by[execution], float_model)
             found = row.executions()[execution]
             assert found.predictions == tuple(by[execution].predictions)
             assert found.correct == by[execution].correct
@@ -69,7 +69,7 @@ def test_rows_say_what_the_parts_say_by_themselves(
             assert found.change.worst_class_change == min(c for c in changes if c is not None)
             worst = found.change.worst_class
             assert worst == data.class_names[int(np.argmin(np.array(changes, float)))]
-        gap = paired(by["runtime"], by["reference"])
+        gap = compare_evaluations(by["runtime"], by["reference"])
         kernels = kernel_map(made.path)
         assert row.kernel_gap is not None
         assert row.kernel_gap.delta == gap.delta

@@ -14,7 +14,7 @@ from quantscope.data import load_sample
 from quantscope.errors import BadModelError
 from quantscope.model import bundled_models, find_model, find_original, open_model, recorded_digest
 from quantscope.model.bundled import float_model_of
-from quantscope.model.originals import PROVENANCE_KEY
+from quantscope.model.float_original import PROVENANCE_KEY
 from quantscope.run import evaluate
 from quantscope.zoo import (
     CONVOLUTIONS,

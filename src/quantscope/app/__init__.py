@@ -10,6 +10,7 @@ How it is put together
   setters; whatever reads the `get_*` of the notebook runs again when one of them is called.
 - `place.py` is what the page's address says of it: a reload or a link shows the same again.
 - `widgets/` are our anywidgets: a class and a JS file each, created once per page.
+- `editing/` has the edits in force: their history, what gestures make of them, the edited file.
 - `panes/` is what the tabs show; `painter.py` draws their figures in a thread, into one gallery.
 - `words.py` has a sentence for each term.
 

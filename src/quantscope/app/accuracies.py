@@ -4,7 +4,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from quantscope.data import Samples
-from quantscope.run import MEASURES, Evaluation, KernelGap, PairedDelta, Score, paired
+from quantscope.run import (
+    MEASURES,
+    Evaluation,
+    EvaluationDelta,
+    KernelGap,
+    Score,
+    compare_evaluations,
+)
 
 Of = Literal["float", "reference", "runtime"]
 
@@ -40,7 +47,7 @@ class Accuracies:
         runs = (self.reference, self.runtime, self.float_)
         return next((run.scored for run in runs if run is not None and run.scored), None)
 
-    def against_float(self, which: Of) -> PairedDelta | None:
+    def against_float(self, which: Of) -> EvaluationDelta | None:
         """Compare with the float model sample by sample, minus float; None where that has no score.
 
         It has none where the score itself says how far a model is from it.
@@ -50,4 +57,4 @@ class Accuracies:
             return None
         if self.float_ is None or self.float_.scored is None:
             return None
-        return paired(mine, self.float_)
+        return compare_evaluations(mine, self.float_)

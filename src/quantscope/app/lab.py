@@ -14,8 +14,8 @@ from quantscope.model import Model
 from quantscope.progress import Progress
 from quantscope.quantize import (
     ActivationType,
+    Backend,
     Calibration,
-    Framework,
     LayerOverride,
     Observer,
     PtqConfig,
@@ -129,7 +129,7 @@ def methods_of(config: StudyConfig) -> list[StudyConfig]:
 def choices() -> dict[str, tuple[str, ...]]:
     """List what each field of the form can be, from the types of `PtqConfig`."""
     return {
-        "framework": get_args(Framework),
+        "framework": get_args(Backend),
         "activations": get_args(ActivationType),
         "weights": get_args(WeightType),
         "calibration": get_args(Calibration),

@@ -10,7 +10,7 @@ import numpy as np
 
 from quantscope.app.session import Session
 from quantscope.model import Layer, QuantTensor
-from quantscope.report import amount, number, signed
+from quantscope.report import amount, format_signed, number
 from quantscope.report.figures import BLUE, GREEN, ORANGE
 from quantscope.run.compare import TensorComparison
 
@@ -127,7 +127,7 @@ def _sensitivity(session: Session) -> Iterator[Metric]:
 
 
 def _change(decibels: float) -> str:
-    return f"{signed(decibels, '+.2f')} dB"
+    return f"{format_signed(decibels, '+.2f')} dB"
 
 
 def _kernels(session: Session) -> Iterator[Metric]:

@@ -140,7 +140,7 @@ def open_pair(model: str | Path, float_model: str | Path | None = None) -> Opene
     return found
 
 
-def kept_samples(data: str, model: Model, wishes: RowWishes | None = None) -> Samples | None:
+def keep_samples(data: str, model: Model, wishes: RowWishes | None = None) -> Samples | None:
     """Load what every command's --data means for this model; None where nothing was said."""
     said = wishes is not None and wishes != RowWishes()
     if data in ("", "sample") and not said:

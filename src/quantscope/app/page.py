@@ -15,7 +15,7 @@ from typing import Any
 import marimo as mo
 import traitlets
 
-from quantscope.app.edits import EditedFile, Edits, keep_edits
+from quantscope.app.editing import EditedFile, Edits, keep_edits
 from quantscope.app.memo import give_back_soon
 from quantscope.app.metrics import metrics
 from quantscope.app.mistake import mistake
@@ -140,7 +140,7 @@ class Page:
             self._edited = made
         return self._edited
 
-    def given_as(self, model: Path, float_model: Path | None) -> Given:
+    def give_as(self, model: Path, float_model: Path | None) -> Given:
         """Give another model with what else was given here: samples, and what is counted."""
         return replace(self._given, model=str(model), float_model=str(float_model or ""))
 
@@ -241,7 +241,7 @@ class Page:
             return
         floats, data = (message.get(key, "") for key in ("float_model", "data"))
         if model := message.get("model"):
-            self.open(Given(model, floats, data).counted_as(self._home))
+            self.open(Given(model, floats, data).count_as(self._home))
         else:
             self.opener.error = ""  # the browser has hidden what it said before
             self.opener.error = "Give a model: choose one above, or write the path of a file"

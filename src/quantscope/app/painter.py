@@ -46,7 +46,7 @@ class Painter:
 
         They are `tab`'s: under another one nobody sees them.
         """
-        known = [session.drawn(one.key) for one in wanted]
+        known = [session.peek_picture(one.key) for one in wanted]
         cards = [_card(one, found) for one, found in zip(wanted, known, strict=True)]
         with self._news:
             with self.gallery.hold_sync():

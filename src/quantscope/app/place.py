@@ -9,7 +9,7 @@ from json import dumps, loads
 from pathlib import Path
 from typing import Any
 
-from quantscope.app.opened import DEFAULT_MODEL, kept_samples, open_pair
+from quantscope.app.opened import DEFAULT_MODEL, keep_samples, open_pair
 from quantscope.app.session import Session, session_for
 from quantscope.data import PictureWishes, RowWishes
 from quantscope.errors import BadConfigError, QuantscopeError
@@ -92,7 +92,7 @@ class Given:
         floats = _at_home(self.float_model) if self.float_model else None
         opened = open_pair(_at_home(self.model), floats)
         data = str(_at_home(self.data)) if self.data else ""
-        samples = kept_samples(data, opened.model, self.wishes)
+        samples = keep_samples(data, opened.model, self.wishes)
         return session_for(opened, samples, self._measure())
 
     def with_random_rows(self) -> "Given":
@@ -100,7 +100,7 @@ class Given:
         shapes = RowWishes(shapes=self.wishes.shapes, seed=self.wishes.seed)
         return replace(self, data="random", wishes=shapes)
 
-    def counted_as(self, other: "Given") -> "Given":
+    def count_as(self, other: "Given") -> "Given":
         """Give the same with the measure of `other`."""
         return replace(self, measure=other.measure, lower_is_better=other.lower_is_better)
 
@@ -204,7 +204,7 @@ def begin_at(arguments: Mapping[str, Any], query: Mapping[str, Any]) -> Beginnin
     for asked in (place.given, home):
         try:
             if asked is not None:
-                given = asked.counted_as(home)
+                given = asked.count_as(home)
                 shown = replace(place, given=None if given == home else given)
                 return Beginning(given.open(), shown, home, error)
         except QuantscopeError as found:

@@ -86,7 +86,7 @@ def _tensor_row(session: Session, tensor: QuantTensor, batch: Dim) -> dict[str, 
 
 def _found(session: Session, tensor: QuantTensor) -> Iterator[tuple[str, float | None]]:
     """Give text and sort value of SQNR, local SQNR, clipped and used share."""
-    row = session.compared(tensor.name)
+    row = session.find_comparison(tensor.name)
     if row is None:
         yield from [("", None)] * 4
         return

@@ -9,7 +9,7 @@ from quantscope.app.accuracies import Accuracies, Of
 from quantscope.app.memo import Memo, Shared, give_back
 from quantscope.app.mistake import mistake
 from quantscope.app.opened import Opened
-from quantscope.data import Samples, load_full, samples_for, stratified
+from quantscope.data import Samples, load_full, samples_for, stratify
 from quantscope.errors import QuantscopeError, StoppedError
 from quantscope.model import Execution, QuantTensor
 from quantscope.progress import Progress, silent
@@ -51,7 +51,7 @@ class Session:
         self.opened, self.measured_by = opened, measure
         self.given = samples
         self._all = samples or samples_for(opened.model)
-        self.sample = stratified(self._all, SAMPLE)
+        self.sample = stratify(self._all, SAMPLE)
         self.failures: dict[str, str] = {}
         self.kernels: KernelMap | None = None
         self._core = Memo(_MOST_RESULTS)
@@ -65,7 +65,7 @@ class Session:
         """The library's answer for `key`; `make` is called at most once while it is kept."""
         return self._results.get(key, make)
 
-    def known(self, key: Hashable) -> Any:
+    def peek(self, key: Hashable) -> Any:
         """A result that is there already, or None."""
         return self._results.peek(key)
 
@@ -76,7 +76,7 @@ class Session:
         """Give what was rendered for `key`; a hundred clicks do not push results out."""
         return self._pictures.get(key, make)
 
-    def drawn(self, key: Hashable) -> Any:
+    def peek_picture(self, key: Hashable) -> Any:
         """A picture that is there already, or None."""
         return self._pictures.peek(key)
 
@@ -84,7 +84,7 @@ class Session:
     def quick(self) -> Samples:
         """The images on which edits are answered at once."""
         if self._quick is None:
-            self._quick = stratified(self.sample, QUICK)
+            self._quick = stratify(self.sample, QUICK)
             self._sets[len(self._quick)] = self._quick
         return self._quick
 
@@ -114,7 +114,7 @@ class Session:
         found: Comparison | None = self._best("comparison")
         return found
 
-    def compared(self, tensor: str | None) -> TensorComparison | None:
+    def find_comparison(self, tensor: str | None) -> TensorComparison | None:
         comparison = self.comparison
         if comparison is None or tensor is None:
             return None

@@ -46,7 +46,7 @@ def quantize(
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(ratio.astype(stored))
     steps = _steps(x, params, precision)
-    _, zero_point = params.expanded_to(steps.shape)
+    _, zero_point = params.expand_to(steps.shape)
     integers = np.asarray(np.clip(steps + zero_point, params.qmin, params.qmax))
     unknown = np.isnan(integers)
     if unknown.any():
@@ -65,7 +65,7 @@ def dequantize(
     q = np.asarray(q)
     if q.dtype != storage_dtype(params.dtype):
         _check_fits(q, params)
-    scale, zero_point = params.expanded_to(q.shape)
+    scale, zero_point = params.expand_to(q.shape)
     # 16-bit and smaller differences are exact in float32; int32 is rounded, as in onnxruntime.
     centred = q.astype(np.int64) - zero_point if params.is_integer else q
     with np.errstate(over="ignore", invalid="ignore"):
@@ -136,7 +136,7 @@ def rounding_error(x: ArrayLike, params: QuantParams) -> NDArray[np.float64]:
     it is the rounding of x clamped to the representable range.
     """
     x = np.asarray(x)
-    scale, _ = params.expanded_to(x.shape)
+    scale, _ = params.expand_to(x.shape)
     if params.is_integer:
         return np.asarray(_steps(x, params, None) * scale.astype(np.float64) - x)
     real = quantize(x, params).astype(np.float64) * scale.astype(np.float64)
@@ -151,7 +151,7 @@ def clipping_error(x: ArrayLike, params: QuantParams) -> NDArray[np.float64]:
     x = np.asarray(x)
     if not params.is_integer:
         return np.asarray(_clamp(x, params) - x)
-    scale, zero_point = params.expanded_to(x.shape)
+    scale, zero_point = params.expand_to(x.shape)
     integers = _steps(x, params, None) + zero_point
     clipped = np.clip(integers, params.qmin, params.qmax)
     return np.asarray((clipped - integers) * scale.astype(np.float64))
@@ -168,7 +168,7 @@ def clipped_fraction(x: ArrayLike, params: QuantParams) -> ClippedFraction:
     """Give the share of values whose rounded integer lies outside the type; NaN never counts."""
     if params.is_integer:
         steps = _steps(x, params, None)
-        values = steps + params.expanded_to(steps.shape)[1]
+        values = steps + params.expand_to(steps.shape)[1]
     else:
         values = _ratio(x, params, None).astype(np.float64)
     count = max(values.size, 1)
@@ -198,7 +198,7 @@ def _working_dtype(scale: Array) -> np.dtype[Any]:
 def _ratio(x: ArrayLike, params: QuantParams, precision: FloatName | None) -> Array:
     """Divide by the scale in `precision`, or in the scale's own type; not rounded to steps."""
     x = np.asarray(x)
-    scale, _ = params.expanded_to(x.shape)
+    scale, _ = params.expand_to(x.shape)
     working = _working_dtype(scale) if precision is None else _float_dtype(precision)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         return np.asarray(x.astype(working) / scale.astype(working))

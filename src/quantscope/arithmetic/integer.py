@@ -312,7 +312,7 @@ def _line_params(params: QuantParams, matrix: Array, *, along: int) -> tuple[Arr
         return params.scale.reshape(()), params.zero_point.reshape(())
     if matrix.ndim == 1:
         raise BadConfigError(f"A vector has one scale, not {params.scale.size}.")
-    scale, zero_point = (np.asarray(v) for v in params.expanded_to(matrix.shape))
+    scale, zero_point = (np.asarray(v) for v in params.expand_to(matrix.shape))
     if params.block_size and params.axis in (along, along + matrix.ndim):
         first: list[slice] = [slice(None)] * matrix.ndim
         first[along] = slice(0, 1)

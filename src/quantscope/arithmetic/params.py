@@ -213,7 +213,7 @@ class QuantParams:
         ends = (self.qmin - self.zero_point) * scale, (self.qmax - self.zero_point) * scale
         return np.asarray(np.minimum(*ends)), np.asarray(np.maximum(*ends))
 
-    def expanded_to(self, shape: tuple[int, ...]) -> tuple[Array, NDArray[np.int64]]:
+    def expand_to(self, shape: tuple[int, ...]) -> tuple[Array, NDArray[np.int64]]:
         """Shape scale and zero-point so that they broadcast against a tensor of this shape."""
         return self.expand(self.scale, shape), self.expand(self.zero_point, shape)
 

@@ -25,6 +25,7 @@ from quantscope.cli import (
     capture,
     compare,
     data,
+    diagnose,
     evaluate,
     graph,
     import_keras,
@@ -53,6 +54,7 @@ app.command("graph")(graph.command)
 app.command("compare")(compare.command)
 app.command("capture")(capture.command)
 app.command("sensitivity")(sensitivity.command)
+app.command("diagnose")(diagnose.command)
 app.command("bits")(bits.command)
 app.command("whatif")(whatif.command)
 app.command("trace")(trace.command)

@@ -49,12 +49,12 @@ def show(
     A `str` is prose: on a terminal it is broken at spaces where it is too long. `show_table` is how
     tables look where they do not look as those of `inspect`.
     """
-    from quantscope.report import Line, Table, fact_lines, wrapped
+    from quantscope.report import Line, Table, fact_lines, wrap
 
     width = terminal_width()
     for part in parts:
         if isinstance(part, str):
-            for line in wrapped(part, width):
+            for line in wrap(part, width):
                 console.print(line, markup=False)
         elif isinstance(part, Line):
             console.print(part.text, markup=False, style=_STYLES[part.tone])

@@ -23,7 +23,7 @@ from quantscope.cli.rows import load_samples, takes_rows
 if TYPE_CHECKING:
     from quantscope.data import RowWishes
     from quantscope.model import Execution, Model
-    from quantscope.run import Evaluation, KernelGap, PairedDelta
+    from quantscope.run import Evaluation, EvaluationDelta, KernelGap
 
 
 @careful
@@ -59,7 +59,7 @@ def command(
     """
     from quantscope.model import need_original, open_model
     from quantscope.report import evaluation_view
-    from quantscope.run import evaluate, kernel_gap, paired
+    from quantscope.run import compare_evaluations, evaluate, kernel_gap
 
     counted = load_measure(measure, lower_is_better=lower_is_better)
     opened, other = open_model(model), None if against is None else open_model(against)
@@ -110,7 +110,7 @@ def command(
             )
             # In the first one's execution, or in the only one that it has.
             deltas = [
-                paired(result, evaluate_other(execution=_in(other, result.execution)))
+                compare_evaluations(result, evaluate_other(execution=_in(other, result.execution)))
                 for result in results
             ]
     if as_json:
@@ -124,7 +124,7 @@ def _in(model: "Model", execution: "Execution") -> "Execution | None":
 
 
 def _as_dict(
-    results: "list[Evaluation]", gap: "KernelGap | None", deltas: "list[PairedDelta]"
+    results: "list[Evaluation]", gap: "KernelGap | None", deltas: "list[EvaluationDelta]"
 ) -> dict[str, Any]:
     """Give one execution as it is, or both under `executions` with what they share on top."""
     dicts = [result.to_dict() for result in results]

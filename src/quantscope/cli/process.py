@@ -18,7 +18,7 @@ import typer
 
 from quantscope.cli.console import messages
 from quantscope.errors import QuantscopeError
-from quantscope.plain_text import elided, printable
+from quantscope.plain_text import elide, printable
 
 # typer carries its own copy of click, whose errors it does not re-export; this is their base.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -142,7 +142,7 @@ def _say(text: str) -> int:
     with suppress(OSError):  # as `2>/dev/full`
         if _debugging():
             traceback.print_exc()
-        messages.print(f"quantscope: {elided(printable(text), _MOST_SAID)}", markup=False)
+        messages.print(f"quantscope: {elide(printable(text), _MOST_SAID)}", markup=False)
     return _BAD_INPUT
 
 

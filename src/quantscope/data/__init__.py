@@ -37,7 +37,7 @@ from quantscope.data.loading import SamplesSource, load, samples_for, takes_cifa
 from quantscope.data.npz import load_npz
 from quantscope.data.pictures import load_pictures
 from quantscope.data.random_rows import random_samples
-from quantscope.data.samples import LazyRows, Samples, digest_of, stratified
+from quantscope.data.samples import LazyRows, Samples, digest_of, stratify
 from quantscope.data.wishes import (
     PictureWishes,
     RowWishes,
@@ -82,7 +82,7 @@ __all__ = [
     "random_samples",
     "rows_of",
     "samples_for",
-    "stratified",
+    "stratify",
     "take_rows",
     "takes_cifar10",
     "usual_data",

@@ -146,7 +146,7 @@ def _header(stream: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dty
 
 
 @contextmanager
-def opened_npz(path: Path) -> Iterator[tuple["NpyMembers", str]]:
+def open_npz(path: Path) -> Iterator[tuple["NpyMembers", str]]:
     """Open an archive; give its arrays by their names, and all names in words.
 
     What is wrong with it, now or when an array is read, becomes one line.

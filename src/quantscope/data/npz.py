@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from quantscope.data.npy_members import NpyMember, NpyMembers, opened_npz
+from quantscope.data.npy_members import NpyMember, NpyMembers, open_npz
 from quantscope.data.samples import IMAGES, Samples, check_labels, name_classes
 from quantscope.errors import BadDataError
 
@@ -28,7 +28,7 @@ def load_npz(
     `first`, only so many rows are read.
     """
     path = Path(path)
-    with opened_npz(path) as (members, held):
+    with open_npz(path) as (members, held):
         wanted = _choose(path, members, inputs, held)
         beside = [name for name in _BESIDE if name in members and name not in wanted]
         _check(path, wanted)

@@ -246,7 +246,7 @@ class Samples:
         return dict(zip(self.class_names, counts.tolist(), strict=True))
 
 
-def stratified(data: Samples, count: int) -> Samples:
+def stratify(data: Samples, count: int) -> Samples:
     """Choose `count` images, classes in the set's own proportions; the same ones every time."""
     if count < 1:
         raise BadConfigError(f"A quick answer needs at least one image, not {count}")

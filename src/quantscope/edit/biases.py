@@ -56,7 +56,7 @@ def bias_outcomes(
         if not edits and plan.params.keys().isdisjoint((site.x, site.w)):
             continue
         scale, moved = _moved(site, wiring, plan)
-        stored_scale, integers = stored(site, wiring)
+        stored_scale, integers = read_stored_bias(site, wiring)
         if moved.any():
             integers = _derive(site, wiring, floats, plan, scale, moved)
         if edits:
@@ -67,7 +67,7 @@ def bias_outcomes(
 
 def _moved(site: BiasSite, wiring: Wiring, plan: EditPlan) -> tuple[Array, Array]:
     """Give the bias's scale, as the file would store it, and which of its channels are new."""
-    kept, _ = stored(site, wiring)
+    kept, _ = read_stored_bias(site, wiring)
     if plan.off & {site.x, site.w}:
         return kept, np.zeros(kept.shape, bool)
     before, after = product(site, wiring, EditPlan()), product(site, wiring, plan)
@@ -88,7 +88,7 @@ def product(site: BiasSite, wiring: Wiring, plan: EditPlan) -> Array:
     return np.asarray(found, np.float32)
 
 
-def stored(site: BiasSite, wiring: Wiring) -> tuple[Array, Array]:
+def read_stored_bias(site: BiasSite, wiring: Wiring) -> tuple[Array, Array]:
     """Read scale and integers as the unedited graph has them."""
     node = wiring.graph.node(site.dequantize)
     scale, integers = wiring.graph.array(node.input[1]), wiring.graph.array(node.input[0])
@@ -98,14 +98,14 @@ def stored(site: BiasSite, wiring: Wiring) -> tuple[Array, Array]:
 
 def is_derived(site: BiasSite, wiring: Wiring) -> bool:
     """Tell whether the file itself keeps to input scale times weight scale, but for rounding."""
-    scale, _ = stored(site, wiring)
+    scale, _ = read_stored_bias(site, wiring)
     return bool(
         np.allclose(scale.reshape(-1), product(site, wiring, EditPlan()), rtol=1e-4, atol=0)
     )
 
 
 def _float_bias(site: BiasSite, wiring: Wiring, floats: FloatValues) -> Array:
-    scale, integers = stored(site, wiring)
+    scale, integers = read_stored_bias(site, wiring)
     return floats.named(
         site.name,
         lambda: np.asarray(integers * scale.astype(np.float32), np.float32).astype(scale.dtype),
@@ -122,7 +122,7 @@ def _derive(
 ) -> Array:
     """Round the float bias to its new scale; raise if that leaves int32."""
     real = _float_bias(site, wiring, floats).astype(np.float32)
-    old_scale, old = stored(site, wiring)
+    old_scale, old = read_stored_bias(site, wiring)
     _check(site, wiring, plan, real, scale, old_scale)
     fresh = _steps(real, scale).astype(np.int32)
     if is_derived(site, wiring):  # channels whose scale stays keep their integers

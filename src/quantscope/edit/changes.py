@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from quantscope.arithmetic import QuantParams
 from quantscope.edit.applied import Change, ChangeKind, EditWarning
-from quantscope.edit.biases import BiasOutcome, stored
+from quantscope.edit.biases import BiasOutcome, read_stored_bias
 from quantscope.edit.clips import warnings_for
 from quantscope.edit.outcome import Outcome
 from quantscope.edit.plan import EditPlan
@@ -38,7 +38,7 @@ def changes_of(plan: EditPlan, outcome: Outcome, wiring: Wiring) -> Iterator[Cha
 
 def _bias_change(plan: EditPlan, bias: BiasOutcome, wiring: Wiring) -> Iterator[Change]:
     name = bias.site.name
-    scale, old = stored(bias.site, wiring)
+    scale, old = read_stored_bias(bias.site, wiring)
     changed = 0 if bias.integers is None else int(np.count_nonzero(bias.integers != old))
     same_scale = bias.scale is not None and np.array_equal(scale, bias.scale)
     if bias.real is None and not changed and same_scale:

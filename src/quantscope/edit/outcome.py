@@ -72,7 +72,7 @@ def _outcome(
     new = old
     if params != tensor.params:
         new = round_anew(old, tensor.params, params, floats.of(tensor))
-        if others := floats.unrounded(tensor):
+        if others := floats.count_unrounded(tensor):
             notes.append(
                 f"{others} integers of {tensor.name} are not the nearest to its float values in "
                 "the file; where the parameters move, they are now"

@@ -53,7 +53,7 @@ class FloatValues:
             self._known[name] = found
         return self._known[name]
 
-    def unrounded(self, tensor: QuantTensor) -> int:
+    def count_unrounded(self, tensor: QuantTensor) -> int:
         """Count the stored integers that are not the float values rounded to the nearest.
 
         A quantizer that learns its rounding leaves such integers.

@@ -5,7 +5,7 @@ Nothing here executes a model, and nothing here changes one.
 - `opened.py` is the door: `open_model` gives a `Model`, whatever kind of file it is.
 - `network.py` has the nouns that all kinds share. `onnx/`, `torch/` and `torchscript/` find what is
   in each kind of file, and `assemble.py` puts a `Network` together from what any of them found.
-- `pairing/` finds which float tensor each quantized one stands for, `originals.py` which file.
+- `pairing/` finds which float tensor each quantized one stands for, `float_original.py` which file.
 
 A new kind of file is a folder whose reader fills `assemble.Parts`, with a subclass of `Model`, and
 a line in `open_model`.
@@ -19,6 +19,14 @@ from quantscope.model.channels import (
     edited_channel_axis,
     reads_transposed,
     weight_channel_axis,
+)
+from quantscope.model.float_original import (
+    PROVENANCE_KEY,
+    find_original,
+    need_original,
+    recorded_digest,
+    recorded_facts,
+    unknown_original,
 )
 from quantscope.model.input_uses import InputUse
 from quantscope.model.network import (
@@ -47,21 +55,13 @@ from quantscope.model.opened import (
     open_model,
     read_network,
 )
-from quantscope.model.originals import (
-    PROVENANCE_KEY,
-    find_original,
-    need_original,
-    recorded_digest,
-    recorded_facts,
-    unknown_original,
-)
 from quantscope.model.pairing import (
     LayerPair,
     Pairing,
     TensorPair,
     Unpaired,
-    pair,
     pair_models,
+    pair_networks,
 )
 from quantscope.model.residuals import Branch, Residual, joins_past_weights, residuals
 from quantscope.model.syntax import parse_expression, parse_patiently_everywhere
@@ -108,8 +108,8 @@ __all__ = [
     "load_onnx",
     "need_original",
     "open_model",
-    "pair",
     "pair_models",
+    "pair_networks",
     "params_to_dict",
     "parse_expression",
     "parse_patiently_everywhere",

@@ -92,7 +92,7 @@ class Model(ABC):
     @cached_property
     def known_original(self) -> "Model | None":
         """The bundled float model that it was made from, opened; None where it names none."""
-        from quantscope.model.originals import open_known_original
+        from quantscope.model.float_original import open_known_original
 
         return open_known_original(self)
 

@@ -11,8 +11,8 @@ from quantscope.progress import Progress, silent
 from quantscope.quantize.agreement import Agreement, program_agreement
 from quantscope.quantize.config import (
     ActivationType,
+    Backend,
     Calibration,
-    Framework,
     LayerOverride,
     Observer,
     PtqConfig,
@@ -28,8 +28,8 @@ from quantscope.quantize.result import Quantized
 __all__ = [
     "ActivationType",
     "Agreement",
+    "Backend",
     "Calibration",
-    "Framework",
     "LayerOverride",
     "Observer",
     "PtqConfig",

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from quantscope.errors import BadConfigError
 
-Framework = Literal["onnxruntime", "torch"]
+Backend = Literal["onnxruntime", "torch"]
 ActivationType = Literal["int8", "uint8", "int16", "uint16"]
 WeightType = Literal["int8", "uint8"]
 Calibration = Literal["minmax", "entropy", "percentile"]
@@ -60,7 +60,7 @@ class PtqConfig:
     frameworks can be compared.
     """
 
-    framework: Framework = "onnxruntime"
+    framework: Backend = "onnxruntime"
     activations: ActivationType | None = None
     weights: WeightType = "int8"
     calibration: Calibration | None = None
@@ -78,7 +78,7 @@ class PtqConfig:
     overrides: tuple[LayerOverride, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_choice("framework", self.framework, Framework)
+        _check_choice("framework", self.framework, Backend)
         for name, kind in _CHOICES.items():
             _check_choice(name, getattr(self, name), kind, optional=name != "weights")
         _check_types(self)

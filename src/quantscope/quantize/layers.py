@@ -110,14 +110,16 @@ def tensor_overrides(
             continue
         nodes = pieces[override.layer]
         if override.activations:
-            found[written_tensor(graph, nodes[0])] = [{"quant_type": types[override.activations]}]
+            found[name_written_tensor(graph, nodes[0])] = [
+                {"quant_type": types[override.activations]}
+            ]
         if override.weights or override.per_channel is not None:
             node = next((node for node in nodes if node.op_type in WITH_WEIGHTS), nodes[0])
             found |= _weight_override(graph, node, override, config, types=types)
     return found
 
 
-def written_tensor(graph: onnx.GraphProto, node: onnx.NodeProto) -> str:
+def name_written_tensor(graph: onnx.GraphProto, node: onnx.NodeProto) -> str:
     """Name what the layer writes: the output of the ReLU after it, if only that reads it."""
     output = str(node.output[0])
     readers = [reader for reader in graph.node if output in reader.input]

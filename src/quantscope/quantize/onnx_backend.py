@@ -28,9 +28,9 @@ from quantscope.quantize.layers import (
     Pieces,
     check_layers,
     find_pieces,
+    name_written_tensor,
     nodes_by_layer,
     tensor_overrides,
-    written_tensor,
 )
 from quantscope.quantize.onnx_prepare import first_line, pre_process, quiet
 from quantscope.quantize.result import (
@@ -228,7 +228,7 @@ def _check_overrides(
     for override in config.overrides:
         if not override.activations:
             continue
-        if f"{written_tensor(graph, pieces[override.layer][0])}_scale" not in made:
+        if f"{name_written_tensor(graph, pieces[override.layer][0])}_scale" not in made:
             raise BadConfigError(
                 f"What layer '{override.layer}' writes has no quantizer of its own; override the "
                 "layer before it"

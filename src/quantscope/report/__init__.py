@@ -28,6 +28,14 @@ from quantscope.report.accumulators_text import accumulators_view, saturation_vi
 from quantscope.report.bits_text import bits_view, curves_view, frontier_view
 from quantscope.report.capture_text import capture_lines
 from quantscope.report.data_text import calibration_lines, data_table
+from quantscope.report.diagnosis_text import (
+    account_table,
+    attempt_text,
+    cost_text,
+    diagnosis_view,
+    findings_title,
+    gain_text,
+)
 from quantscope.report.evaluate_text import evaluation_view
 from quantscope.report.graph import (
     Branch,
@@ -59,10 +67,17 @@ from quantscope.report.network_text import (
 from quantscope.report.quantize_text import quantization_view
 from quantscope.report.raw_nodes import RawGraph, raw_lines, read_raw_nodes
 from quantscope.report.sensitivity_text import sensitivity_lines
-from quantscope.report.table import Fact, Line, Strong, Table, fact_lines, wrapped
+from quantscope.report.table import Fact, Line, Strong, Table, fact_lines, wrap
 from quantscope.report.trace_text import computation, trace_text
 from quantscope.report.whatif_text import Skipped, effect_lines
-from quantscope.report.wording import amount, attributes_text, number, shape_text, signed, type_text
+from quantscope.report.wording import (
+    amount,
+    attributes_text,
+    format_signed,
+    number,
+    shape_text,
+    type_text,
+)
 
 __all__ = [
     "FORMATS",
@@ -76,9 +91,11 @@ __all__ = [
     "Skipped",
     "Strong",
     "Table",
+    "account_table",
     "accumulators_view",
     "activation_table",
     "amount",
+    "attempt_text",
     "attributes_text",
     "batch_of",
     "bits_view",
@@ -87,15 +104,20 @@ __all__ = [
     "channel_table",
     "computation",
     "constant_table",
+    "cost_text",
     "curves_view",
     "data_table",
+    "diagnosis_view",
     "draw_network",
     "draw_nodes",
     "effect_lines",
     "evaluation_view",
     "fact_lines",
+    "findings_title",
     "flow_text",
+    "format_signed",
     "frontier_view",
+    "gain_text",
     "inspection",
     "layer_facts",
     "layer_inspection",
@@ -119,10 +141,9 @@ __all__ = [
     "saturation_view",
     "sensitivity_lines",
     "shape_text",
-    "signed",
     "spread_text",
     "tensor_facts",
     "trace_text",
     "type_text",
-    "wrapped",
+    "wrap",
 ]

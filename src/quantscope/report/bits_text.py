@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from quantscope.plain_text import many, printable
 from quantscope.report.table import Column, Number, Table
-from quantscope.report.wording import rounded
+from quantscope.report.wording import format_rounded
 from quantscope.study.bits import BitCell, BitCurves, BitMap, Frontier, FrontierPoint, Width
 
 BitsPart = str | Table
@@ -47,10 +47,9 @@ def curves_view(result: BitCurves) -> Iterator[BitsPart]:
         f"execution, {many(result.samples, result.sample_word)} of {printable(result.data)}"
     )
     form, factor = _score_form(result), _factor(result)
-    floats = "" if result.floats is None else f", float {rounded(factor * result.floats, form)}"
-    yield (
-        f"{result.measure}{_unit(result)}: as it is {rounded(factor * result.base, form)}{floats}"
-    )
+    base, floats = format_rounded(factor * result.base, form), result.floats
+    against = "" if floats is None else f", float {format_rounded(factor * floats, form)}"
+    yield f"{result.measure}{_unit(result)}: as it is {base}{against}"
     widths = [point.bits for point in result.curves[0].points] if result.curves else []
     for role in ("weights", "activations"):
         curves = [curve for curve in result.curves if curve.role == role]
@@ -69,7 +68,7 @@ def curves_view(result: BitCurves) -> Iterator[BitsPart]:
                     printable(curve.tensor),
                     str(curve.own_bits),
                     *(
-                        Number(rounded(factor * point.delta, "+.2f"), point.delta)
+                        Number(format_rounded(factor * point.delta, "+.2f"), point.delta)
                         for point in curve.points
                     ),
                 )
@@ -127,9 +126,9 @@ def _costs(result: Frontier, point: FrontierPoint) -> tuple[str, ...]:
     return (
         f"{point.weight_bytes / 1000:,.1f}",
         f"{point.bit_operations / 1e6:,.1f}",
-        rounded(factor * point.score, form),
-        "–" if point.delta is None else rounded(factor * point.delta, "+.2f"),
-        *(("–", "–") if ends is None else (rounded(factor * end, "+.2f") for end in ends)),
+        format_rounded(factor * point.score, form),
+        "–" if point.delta is None else format_rounded(factor * point.delta, "+.2f"),
+        *(("–", "–") if ends is None else (format_rounded(factor * end, "+.2f") for end in ends)),
     )
 
 
@@ -145,7 +144,7 @@ def _grid(result: BitMap, title: str, value: Callable[[BitCell], float | None], 
     for bits, cells in result.rows():
         found = [value(cell) for cell in cells]
         shown = [
-            Number("–" if number is None else rounded(factor * number, form), number)
+            Number("–" if number is None else format_rounded(factor * number, form), number)
             for number in found
         ]
         rows.append((width_text(bits), *shown))

@@ -4,8 +4,14 @@ from collections.abc import Iterator, Sequence
 
 from quantscope.plain_text import many, printable
 from quantscope.report.table import Column, Line, Strong, Table
-from quantscope.report.wording import is_accuracy, number, paired_text, score_text, shape_text
-from quantscope.run import Evaluation, KernelGap, OutputDeviation, PairedDelta
+from quantscope.report.wording import (
+    evaluation_delta_text,
+    is_accuracy,
+    number,
+    score_text,
+    shape_text,
+)
+from quantscope.run import Evaluation, EvaluationDelta, KernelGap, OutputDeviation
 
 # A confusion table of more classes than this fits no terminal; the lowest ones are named instead.
 _MOST_CLASSES = 20
@@ -15,7 +21,7 @@ _WORST_SHOWN = 3
 
 def evaluation_view(
     results: Sequence[Evaluation],
-    deltas: Sequence[PairedDelta] = (),
+    deltas: Sequence[EvaluationDelta] = (),
     gap: KernelGap | None = None,
 ) -> Iterator[Line | Table]:
     """Show one evaluation after the other, then the kernel gap.
@@ -158,10 +164,11 @@ def confusion_table(result: Evaluation) -> Table:
     )
 
 
-def _delta(delta: PairedDelta) -> Iterator[Line]:
+def _delta(delta: EvaluationDelta) -> Iterator[Line]:
     other = delta.second
     yield Line(
-        f"against {other.model}, {other.execution} execution, {_value(other)}: {paired_text(delta)}"
+        f"against {other.model}, {other.execution} execution, {_value(other)}: "
+        f"{evaluation_delta_text(delta)}"
     )
     changes = [
         (100 * change.delta, change.name) for change in delta.per_class if change.delta is not None
@@ -181,7 +188,9 @@ def _value(evaluation: Evaluation) -> str:
 def _gap(gap: KernelGap) -> Iterator[Line]:
     """Say what the kernels that ship change, and which layers they leave as float."""
     kernels = gap.kernels
-    yield Line(f"kernel gap, runtime minus reference: {paired_text(gap.paired)}")
+    yield Line(
+        f"kernel gap, runtime minus reference: {evaluation_delta_text(gap.evaluation_delta)}"
+    )
     if why := gap.explanation():
         yield Line(why, "warning")
     yield Line(

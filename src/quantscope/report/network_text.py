@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from quantscope.model import Array, Dim, Layer, Network, Operand, QuantTensor, residuals
-from quantscope.plain_text import elided, printable
+from quantscope.plain_text import elide, printable
 from quantscope.report.table import Column, Fact, Table
 from quantscope.report.wording import amount, attributes_text, count, number, shape_text, type_text
 
@@ -102,7 +102,7 @@ def layer_table(network: Network) -> Table:
                 printable(layer.name),
                 type_text(layer, in_quantized=network.is_quantized),
                 flow_text(layer, batch),
-                elided(attributes_text(layer.telling_attributes), _MOST_ATTRIBUTES),
+                elide(attributes_text(layer.telling_attributes), _MOST_ATTRIBUTES),
                 _or_dash(layer.macs, amount(layer.macs)),
                 _or_dash(layer.weight_bytes, count(layer.weight_bytes)),
                 count(layer.live_bytes),

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from quantscope.model import PROVENANCE_KEY, Network, recorded_facts
-from quantscope.plain_text import elided, printable
+from quantscope.plain_text import elide, printable
 from quantscope.report.table import Fact
 
 _MOST_CHARACTERS = 400
@@ -32,11 +32,11 @@ def _facts(network: Network) -> Iterator[Fact]:
     known = [key for key in _LABELS if key in (found or {})]
     for key in dict.fromkeys([*known, *(found or {})]):
         if text := _text((found or {})[key]):
-            label = _LABELS.get(key, f"  {elided(printable(key.replace('_', ' ')), 24)}")
-            yield Fact(label, elided(text, _MOST_CHARACTERS))
+            label = _LABELS.get(key, f"  {elide(printable(key.replace('_', ' ')), 24)}")
+            yield Fact(label, elide(text, _MOST_CHARACTERS))
     others = [f"{k} = {v}" for k, v in network.metadata.items() if k != PROVENANCE_KEY]
     if others:
-        yield Fact("metadata", elided(printable(", ".join(others)), _MOST_CHARACTERS))
+        yield Fact("metadata", elide(printable(", ".join(others)), _MOST_CHARACTERS))
 
 
 def _text(value: Any) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from quantscope.plain_text import printable
 from quantscope.report.table import Column, Table
-from quantscope.report.wording import number, origin_text, rounded
+from quantscope.report.wording import format_rounded, number, origin_text
 from quantscope.run import MEASURES
 from quantscope.study.sensitivity import Base, RowMode, Sensitivity, SensitivityRow
 
@@ -106,7 +106,7 @@ def _score_weights(rows: tuple[SensitivityRow, ...], *, higher: bool) -> list[fl
 
 
 def _number(value: float | None, form: str) -> str:
-    return "–" if value is None else rounded(value, form)
+    return "–" if value is None else format_rounded(value, form)
 
 
 def _short(result: Sensitivity) -> str:
@@ -126,8 +126,8 @@ def _change(value: float | None, unit: str) -> str:
     if value is None:
         return "–"
     if unit in ("share", "dB"):
-        return rounded(100 * value if unit == "share" else value, "+.2f")
-    return rounded(value, "+.3g")
+        return format_rounded(100 * value if unit == "share" else value, "+.2f")
+    return format_rounded(value, "+.3g")
 
 
 def _agreement(base: Base, scores: str) -> str:

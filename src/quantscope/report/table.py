@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, Self
 
 from rich.cells import cell_len, chop_cells
 
-from quantscope.plain_text import elided
+from quantscope.plain_text import elide
 
 _GAP = "  "
 _NARROWEST = 14
@@ -77,7 +77,7 @@ class Table:
     """Cells of text in columns. `title` is one line that also explains what the columns do not say.
 
     On a page, rows may have `anchors` to link to, one for each row or none at all, and those whose
-    places are in `flagged` are marked.
+    places are in `flag_tensors` are marked.
     """
 
     title: str
@@ -197,13 +197,13 @@ class Table:
 def _cell(text: str, column: Column, width: int, full: int) -> list[str]:
     """Give the lines of one cell; a bar keeps its share of `full`, the longest bar there is."""
     if column.kind == "name":
-        return [elided(text, width)]
+        return [elide(text, width)]
     if column.kind == "bar":
         return [text[: round(len(text) * width / (full or 1))]]
     return _fold(text, width)
 
 
-def wrapped(line: str, width: int | None) -> list[str]:
+def wrap(line: str, width: int | None) -> list[str]:
     """Break a line of prose at spaces; what goes on stands under its beginning."""
     margin = " " * (len(line) - len(line.lstrip(" ")))
     room = None if width is None else max(_NARROWEST, width - len(margin))

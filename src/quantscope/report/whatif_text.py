@@ -6,7 +6,7 @@ from quantscope.edit import Change, Edit, describe
 from quantscope.model import QuantParams
 from quantscope.plain_text import many, printable
 from quantscope.report.table import Column, Table
-from quantscope.report.wording import is_accuracy, paired_text, rounded, score_text
+from quantscope.report.wording import evaluation_delta_text, format_rounded, is_accuracy, score_text
 from quantscope.run import Evaluation
 from quantscope.run.whatif import DownstreamSqnr, Effect
 
@@ -68,13 +68,13 @@ def _accuracies(effect: Effect) -> Iterator[str]:
         what = "every score of every image" if base.tells_classes else "every output"
         yield f"changes nothing at the output: {what} is as it was"
         return
-    yield f"edited against original: {paired_text(base)}"
+    yield f"edited against original: {evaluation_delta_text(base)}"
     changes = sorted((c.delta, c.name) for c in base.per_class if c.delta)
     if changes and len(base.per_class) <= _MOST_CLASSES:
         text = ", ".join(f"{name} {100 * delta:+.1f}" for delta, name in changes)
         yield f"by class, in points: {text}"
     if floats is not None:
-        yield f"edited against float: {paired_text(floats)}"
+        yield f"edited against float: {evaluation_delta_text(floats)}"
 
 
 def _score(evaluation: Evaluation) -> str:
@@ -146,7 +146,7 @@ def _sqnr(sqnr: DownstreamSqnr, width: int | None) -> Iterator[str]:
                 printable(name),
                 _decibels(before),
                 _decibels(after),
-                rounded(both[name], "+.2f") if name in both else "",
+                format_rounded(both[name], "+.2f") if name in both else "",
             )
             for name, before, after in known
         )

@@ -5,20 +5,20 @@ from math import isnan
 from typing import Protocol
 
 from quantscope.model import AttributeValue, Dim, Layer, Shape
-from quantscope.plain_text import elided, many, printable
-from quantscope.run import MEASURES, Evaluation, PairedDelta, Score, ScoreDelta
+from quantscope.plain_text import elide, many, printable
+from quantscope.run import MEASURES, Evaluation, EvaluationDelta, Score, ScoreDelta
 
 _SHORT = {"kernel_shape": "", "strides": "s", "pads": "p", "dilations": "d", "group": "g"}
 _NEUTRAL = {"strides": 1, "pads": 0, "dilations": 1}
 
 
-def rounded(value: float, form: str) -> str:
+def format_rounded(value: float, form: str) -> str:
     """Format a number; what rounds to zero is a plain zero: `0.0%`, never `-0.0%`."""
     text = format(value, form)
     return format(0.0, form) if float(text.rstrip("%")) == 0 else text
 
 
-def signed(value: float, form: str = "+g") -> str:
+def format_signed(value: float, form: str = "+g") -> str:
     """Format a number with its sign, a true minus, and a bare 0."""
     text = format(value, form)
     return "0" if float(text) == 0 else text.replace("-", "−")
@@ -77,14 +77,14 @@ def score_text(score: Score) -> str:
     return f"{number(score.value)}{unit}{ends}{better}"
 
 
-def paired_text(delta: PairedDelta) -> str:
+def evaluation_delta_text(delta: EvaluationDelta) -> str:
     """Give the difference of two scores on the same samples, and how sure it is."""
     word, scores = delta.first.sample_word, delta.scores
     if not (scores.is_share and scores.first.unit == "share"):
         return _score_delta_text(scores, word)
-    low, high = (rounded(100 * bound, "+.2f") for bound in delta.interval_95)
+    low, high = (format_rounded(100 * bound, "+.2f") for bound in delta.interval_95)
     return (
-        f"{rounded(100 * delta.delta, '+.2f')} points [{low}, {high}] at 95 %, "
+        f"{format_rounded(100 * delta.delta, '+.2f')} points [{low}, {high}] at 95 %, "
         f"{many(len(delta.gained), word)} gained, {len(delta.lost)} lost, "
         f"{len(delta.changed)} classified differently, McNemar exact p = {delta.p_value:.3g}"
     )
@@ -97,14 +97,14 @@ def _score_delta_text(delta: ScoreDelta, sample_word: str) -> str:
     unit = f" {delta.first.unit}" if delta.first.unit else ""
     form = "+.2f" if delta.first.unit == "dB" else "+.3g"
     interval, p = delta.interval_95, delta.p_value
-    parts = [f"{rounded(delta.delta, form)}{unit}"]
+    parts = [f"{format_rounded(delta.delta, form)}{unit}"]
     if interval is not None:
-        low, high = (rounded(end, form) for end in interval)
+        low, high = (format_rounded(end, form) for end in interval)
         parts[0] += f" [{low}, {high}] at 95 % ({delta.interval_of})"
     parts.append(f"{many(len(delta.better), sample_word)} better, {len(delta.worse)} worse")
     if delta.most_worse:
         index, lost = delta.most_worse[0]
-        parts.append(f"most so {sample_word} {index} ({rounded(lost, form)})")
+        parts.append(f"most so {sample_word} {index} ({format_rounded(lost, form)})")
     if p is not None:
         parts.append(f"{delta.p_of} p = {p:.3g}")
     return ", ".join(parts)
@@ -164,7 +164,7 @@ def attribute_text(value: AttributeValue) -> str:
         return f"{shown},… ({len(value)} values)" if len(value) > 16 else shown
     if isinstance(value, float):
         return f"{value:.6g}"
-    return elided(printable(str(value)), 80)
+    return elide(printable(str(value)), 80)
 
 
 def type_text(layer: Layer, *, in_quantized: bool = False) -> str:

@@ -22,7 +22,7 @@ from quantscope.run.capture import Capture, CapturedTensor, capture
 from quantscope.run.classes import ClassAccuracy, Classes, predicted_classes
 from quantscope.run.compare import Comparison, SideBySide, TensorComparison, compare, compare_with
 from quantscope.run.comparison_details import ComparisonDetails, gather_details
-from quantscope.run.cpu import cpu_name
+from quantscope.run.cpu import cpu_name, saturates_8bit_products
 from quantscope.run.deviations import OutputDeviation, match_floats, sqnr_of_outputs
 from quantscope.run.evaluate import (
     MeasureSource,
@@ -32,6 +32,12 @@ from quantscope.run.evaluate import (
     evaluate_outputs,
 )
 from quantscope.run.evaluation import AgainstFloat, Evaluation
+from quantscope.run.evaluation_delta import (
+    ClassChange,
+    EvaluationDelta,
+    compare_evaluations,
+    paired,
+)
 from quantscope.run.gap import KernelGap, gap_between, kernel_gap, kernel_map
 from quantscope.run.histograms import Histogram, Histograms, histograms, weight_histogram
 from quantscope.run.integers import (
@@ -66,7 +72,6 @@ from quantscope.run.outputs import (
     same_outputs,
     sample_word,
 )
-from quantscope.run.paired import ClassChange, PairedDelta, paired
 from quantscope.run.runnable import Runnable, Scores, open_runnable
 from quantscope.run.score_delta import ScoreDelta
 from quantscope.run.whatif import DownstreamSqnr, Effect, WhatIf
@@ -87,6 +92,7 @@ __all__ = [
     "DownstreamSqnr",
     "Effect",
     "Evaluation",
+    "EvaluationDelta",
     "Execution",
     "Histogram",
     "Histograms",
@@ -98,7 +104,6 @@ __all__ = [
     "MeasureSource",
     "OutputDeviation",
     "Outputs",
-    "PairedDelta",
     "Runnable",
     "SaturationPrediction",
     "Score",
@@ -114,6 +119,7 @@ __all__ = [
     "check_rows",
     "classify",
     "compare",
+    "compare_evaluations",
     "compare_with",
     "cores",
     "cpu_name",
@@ -140,6 +146,7 @@ __all__ = [
     "run_side_by_side",
     "same_outputs",
     "sample_word",
+    "saturates_8bit_products",
     "score_of_classes",
     "score_outputs",
     "sqnr_of_outputs",

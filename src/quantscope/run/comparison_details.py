@@ -9,8 +9,8 @@ from quantscope.edit import open_subject
 from quantscope.errors import BadDataError
 from quantscope.model import Model, ModelSource, Network, Pairing, need_original, open_model
 from quantscope.progress import Progress, silent
-from quantscope.run.compare import Comparison, SideBySide, find_originals, flagged
-from quantscope.run.evaluate import PairedDelta, evaluate, paired
+from quantscope.run.compare import Comparison, SideBySide, find_originals, flag_tensors
+from quantscope.run.evaluate import EvaluationDelta, compare_evaluations, evaluate
 from quantscope.run.histograms import Histograms, histograms
 
 _MOST_HISTOGRAMS = 4
@@ -29,11 +29,11 @@ class ComparisonDetails:
     comparison: Comparison
     network: Network
     pairing: Pairing
-    accuracy: PairedDelta | None
+    accuracy: EvaluationDelta | None
     histograms: Histograms
     versions: SideBySide | None = None
     other_network: Network | None = None
-    other_accuracy: PairedDelta | None = None
+    other_accuracy: EvaluationDelta | None = None
 
 
 def gather_details(
@@ -85,18 +85,20 @@ def gather_details(
 
 def _accuracy(
     model: Model, original: Model, images: Samples, settings: dict[str, Any]
-) -> PairedDelta | None:
+) -> EvaluationDelta | None:
     """Evaluate both models; None where the labels are not classes of this model."""
     try:
         first = evaluate(model, images, **settings)
-        return paired(first, evaluate(original, images, **{**settings, "execution": "reference"}))
+        return compare_evaluations(
+            first, evaluate(original, images, **{**settings, "execution": "reference"})
+        )
     except BadDataError:
         return None
 
 
 def worth_a_histogram(comparison: Comparison) -> Sequence[str]:
     """Choose tensors that stand out, else the activation with the lowest SQNR; never biases."""
-    marked = flagged(comparison)
+    marked = flag_tensors(comparison)
     chosen = [t.name for t in comparison.tensors if t.name in marked and t.role != "bias"]
     known = [t for t in comparison.activations if t.sqnr_db is not None]
     lowest = sorted(known, key=lambda tensor: tensor.sqnr_db or 0.0)

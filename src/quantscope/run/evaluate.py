@@ -10,6 +10,7 @@ from quantscope.progress import Progress, silent
 from quantscope.run.classes import class_scores, find_classes, labels_of, tells_classes
 from quantscope.run.deviations import deviations, divergences, match_floats
 from quantscope.run.evaluation import AgainstFloat, Evaluation
+from quantscope.run.evaluation_delta import EvaluationDelta, compare_evaluations
 from quantscope.run.measure import (
     MEASURES,
     Measure,
@@ -20,19 +21,18 @@ from quantscope.run.measure import (
     score,
 )
 from quantscope.run.outputs import Answers, gather_outputs, sample_word
-from quantscope.run.paired import PairedDelta, paired
 from quantscope.run.runnable import Runnable, Scores, open_runnable
 
 __all__ = [
     "Evaluation",
+    "EvaluationDelta",
     "MeasureSource",
-    "PairedDelta",
     "classify",
+    "compare_evaluations",
     "evaluate",
     "evaluate_float",
     "evaluate_outputs",
     "one_row_each",
-    "paired",
 ]
 
 MeasureSource = Measure | str

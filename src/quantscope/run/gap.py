@@ -11,8 +11,8 @@ from quantscope.progress import Progress, silent
 from quantscope.run.cpu import saturates_8bit_products
 from quantscope.run.evaluate import MeasureSource, evaluate
 from quantscope.run.evaluation import Evaluation
+from quantscope.run.evaluation_delta import EvaluationDelta, compare_evaluations
 from quantscope.run.kernels import KernelMap, LayerKernel
-from quantscope.run.paired import PairedDelta, paired
 from quantscope.run.runnable import open_runnable
 
 SIGNIFICANT_P = 0.05
@@ -29,9 +29,9 @@ class KernelGap:
     """Whether nothing saturates with `int8_kernels`: onnxruntime made uint8 of the file's int8."""
 
     @cached_property
-    def paired(self) -> PairedDelta:
+    def evaluation_delta(self) -> EvaluationDelta:
         """The two evaluations image by image, runtime minus reference."""
-        return paired(self.runtime, self.reference)
+        return compare_evaluations(self.runtime, self.reference)
 
     @property
     def is_real(self) -> bool:
@@ -40,16 +40,16 @@ class KernelGap:
         Of numbers that are not right or wrong, a difference below a thousandth of them is none: the
         last bits of float sums differ for every sample.
         """
-        scores = self.paired.scores
+        scores = self.evaluation_delta.scores
         if not scores.is_share and abs(scores.delta) <= 1e-3 * abs(scores.second.value):
             return False
-        return self.paired.p_value < SIGNIFICANT_P
+        return self.evaluation_delta.p_value < SIGNIFICANT_P
 
     def explanation(self) -> str | None:
         """Say why the kernels differ from the file's arithmetic; None if the gap may be chance."""
         if not self.is_real:
             return None
-        scores = self.paired.scores
+        scores = self.evaluation_delta.scores
         # The delta is runtime minus reference, so a loss is negative where higher is better.
         lost = -scores.delta if scores.first.higher_is_better else scores.delta
         cost = (
@@ -74,7 +74,7 @@ class KernelGap:
         return f"{what}; the cause is none that quantscope knows."
 
     def to_dict(self) -> dict[str, Any]:
-        flips = self.paired
+        flips = self.evaluation_delta
         return {
             **{key: flips.to_dict()[key] for key in ("delta", "interval_95", "p_value")},
             "by_score": flips.scores.to_dict(),

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from quantscope.data import Samples
 from quantscope.errors import BadConfigError, BadDataError
 from quantscope.files import is_there
-from quantscope.plain_text import elided, many, printable
+from quantscope.plain_text import elide, many, printable
 from quantscope.run.classes import labels_of
 from quantscope.run.outputs import Outputs
 
@@ -126,5 +126,5 @@ def _in_words(error: Exception) -> str:
         and Path(frame.filename).exists()
     ]
     place = f" (line {frames[-1].lineno} of {Path(frames[-1].filename).name})" if frames else ""
-    text = elided(printable(" ".join(str(error).split())), 200)
+    text = elide(printable(" ".join(str(error).split())), 200)
     return f"{type(error).__name__}{f': {text}' if text else ''}{place}"

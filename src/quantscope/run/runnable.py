@@ -32,7 +32,7 @@ from quantscope.progress import Progress
 if TYPE_CHECKING:
     from quantscope.edit import Editor
     from quantscope.run.capture import Seen, Wanted
-    from quantscope.run.compare import Detail, PairRun
+    from quantscope.run.compare import Detail, JointRun
     from quantscope.run.histograms import ValueReader
     from quantscope.run.kernels import KernelMap
     from quantscope.run.whatif import EditedRunner
@@ -107,7 +107,7 @@ class Runnable(ABC):
         pairing: Pairing | None = None,
         *,
         detail: "Detail" = "full",
-    ) -> "PairRun":
+    ) -> "JointRun":
         """Run it beside its float original, with sums of what lies between them."""
 
     @abstractmethod

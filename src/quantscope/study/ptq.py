@@ -17,8 +17,15 @@ from quantscope.data import Samples, load, load_npz
 from quantscope.errors import BadDataError, BadModelError
 from quantscope.model import Execution
 from quantscope.progress import Progress, silent
-from quantscope.quantize import Framework, Quantized, quantize_onnx, quantize_torch
-from quantscope.run import Evaluation, cpu_name, evaluate, gap_between, paired, score_of_classes
+from quantscope.quantize import Backend, Quantized, quantize_onnx, quantize_torch
+from quantscope.run import (
+    Evaluation,
+    compare_evaluations,
+    cpu_name,
+    evaluate,
+    gap_between,
+    score_of_classes,
+)
 from quantscope.study.config import StudyConfig
 
 THREADS = 1
@@ -65,17 +72,17 @@ class ImagesFile:
 class PtqSetting:
     """The models and images that all rows of a study share; sent along with each."""
 
-    models: Mapping[Framework, ModelFile]
+    models: Mapping[Backend, ModelFile]
     data: ImagesFile
     calibration: ImagesFile | None = None
-    baselines: Mapping[Framework, Predictions] = field(default_factory=dict, repr=False)
+    baselines: Mapping[Backend, Predictions] = field(default_factory=dict, repr=False)
 
 
 def baseline_row(
     setting: PtqSetting, config: Mapping[str, Any], *, progress: Progress = silent
 ) -> dict[str, Any]:
     """Evaluate the float model of the framework that the config names."""
-    framework: Framework = config["baseline"]
+    framework: Backend = config["baseline"]
     model = setting.models[framework]
     data = _images(setting.data)
     with tempfile.TemporaryDirectory(prefix="quantscope-") as folder:
@@ -98,10 +105,10 @@ def baseline_row(
 def ptq_row(setting: PtqSetting, config: Mapping[str, Any]) -> dict[str, Any]:
     """Quantize by the config and measure what came out."""
     with tempfile.TemporaryDirectory(prefix="quantscope-") as folder:
-        return kept_row(setting, config, Path(folder))[0]
+        return keep_row(setting, config, Path(folder))[0]
 
 
-def kept_row(
+def keep_row(
     setting: PtqSetting,
     config: Mapping[str, Any],
     folder: Path,
@@ -165,7 +172,7 @@ def _quantize(
     )
 
 
-def _executions(framework: Framework) -> tuple[Execution, ...]:
+def _executions(framework: Backend) -> tuple[Execution, ...]:
     return ("reference", "runtime") if framework == "onnxruntime" else ("reference",)
 
 
@@ -208,7 +215,7 @@ def _measured(found: Evaluation | None, baseline: tuple[int, ...] | None) -> dic
     if baseline is None:
         return measured
     # Only predictions and labels matter for pairs; the rest stays this evaluation's.
-    pair = paired(found, _with_predictions(found, baseline))
+    pair = compare_evaluations(found, _with_predictions(found, baseline))
     changes = pair.per_class
     worst = min(
         (c for c in changes if c.delta is not None), key=lambda c: c.delta or 0.0, default=None
@@ -235,7 +242,7 @@ def _with_predictions(found: Evaluation, predictions: tuple[int, ...]) -> Evalua
     return replace(found, classes=classes, scored=score_of_classes(classes))
 
 
-def _provenance(setting: PtqSetting, framework: Framework, of: Evaluation) -> dict[str, Any]:
+def _provenance(setting: PtqSetting, framework: Backend, of: Evaluation) -> dict[str, Any]:
     model = setting.models[framework]
     return {
         "float_model": {"name": model.name, "digest": model.digest},

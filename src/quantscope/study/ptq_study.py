@@ -22,7 +22,7 @@ from quantscope.model import (
     load_onnx,
 )
 from quantscope.progress import Progress, silent
-from quantscope.quantize import Framework
+from quantscope.quantize import Backend
 from quantscope.study.config import StudyPlan
 from quantscope.study.engine import Job, failed_row, key_of, run_jobs
 from quantscope.study.folder import Row, StudyFolder, Subject, open_folder
@@ -37,7 +37,7 @@ from quantscope.study.ptq import (
 from quantscope.study.results import StudyResult, StudyRow
 from quantscope.zoo import Weights, build_onnx, check_weights, read_safetensors
 
-Models = Mapping[Framework, ModelFile]
+Models = Mapping[Backend, ModelFile]
 
 
 def run_ptq_study(
@@ -73,7 +73,7 @@ def run_ptq_study(
         needed = {config.ptq.framework for config in plan.configs}
         if not needed & models.keys():
             raise BadModelError(f"None of the study's configurations can run: {no_torch}")
-        baseline_jobs: dict[Framework, Job] = {
+        baseline_jobs: dict[Backend, Job] = {
             framework: _job({"baseline": framework}, f"float {framework}", setting, framework)
             for framework in models
             if framework == "onnxruntime" or framework in needed
@@ -101,7 +101,7 @@ def run_ptq_study(
 
 def float_models(
     model: ModelSource, torch_model: str | Path | None, *, travelling: bool
-) -> tuple[dict[Framework, ModelFile], str]:
+) -> tuple[dict[Backend, ModelFile], str]:
     """The float models, and why there is none for torch if there is none."""
     path = model.path if isinstance(model, Model) else find_model(model)
     if path.suffix == ".safetensors":
@@ -115,7 +115,7 @@ def float_models(
             f"{path} is quantized already ({file.format}); give the float model that it was "
             "made from"
         )
-    models: dict[Framework, ModelFile] = {"onnxruntime": _model_file(path, travelling=travelling)}
+    models: dict[Backend, ModelFile] = {"onnxruntime": _model_file(path, travelling=travelling)}
     if torch_model is None and path == bundled_models()["resnet8"]:
         torch_model = "resnet8-torch"
     if torch_model is not None:
@@ -193,7 +193,7 @@ def _images_name(file: ImagesFile) -> str:
     return name if file.count is None else f"{name}, {file.count} images"
 
 
-def _job(config: Mapping[str, Any], label: str, setting: PtqSetting, framework: Framework) -> Job:
+def _job(config: Mapping[str, Any], label: str, setting: PtqSetting, framework: Backend) -> Job:
     calibration = setting.calibration.digest if setting.calibration else None
     key = key_of(
         config=config,
@@ -233,7 +233,7 @@ def _result(
     plan: StudyPlan,
     folder: StudyFolder,
     chosen: Mapping[str, Row],
-    baselines: Mapping[Framework, Row],
+    baselines: Mapping[Backend, Row],
 ) -> StudyResult:
     """List this plan's rows in its order, then those that the folder has from others."""
     order = {config.label(): number for number, config in enumerate(plan.configs)}

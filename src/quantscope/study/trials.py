@@ -11,10 +11,10 @@ from typing import Any
 from quantscope.errors import BadModelError
 from quantscope.model import ModelSource
 from quantscope.progress import Progress, silent
-from quantscope.quantize import Framework
+from quantscope.quantize import Backend
 from quantscope.study.config import StudyConfig
 from quantscope.study.engine import key_of
-from quantscope.study.ptq import PtqSetting, baseline_row, kept_row
+from quantscope.study.ptq import PtqSetting, baseline_row, keep_row
 from quantscope.study.ptq_study import float_models, images_file, predictions_of
 from quantscope.study.results import StudyResult, StudyRow
 
@@ -50,7 +50,7 @@ class Trials:
         models, self.no_torch = float_models(model, torch_model, travelling=False)
         self._setting = PtqSetting(models=models, data=images_file(data, None))
         self._folder = folder
-        self._baselines: dict[Framework, StudyRow] = {}
+        self._baselines: dict[Backend, StudyRow] = {}
         self._trials: dict[str, Trial] = {}
 
     @property
@@ -70,7 +70,7 @@ class Trials:
             folder.mkdir(parents=True, exist_ok=True)
             name = re.sub(r"[^a-z0-9]+", "-", config.label().lower()).strip("-")
             began = monotonic()
-            facts, path = kept_row(
+            facts, path = keep_row(
                 self._setting, config.to_dict(), folder, name=name, progress=progress
             )
             row = _row(facts, key, config.label(), config.to_dict(), monotonic() - began)
@@ -91,7 +91,7 @@ class Trials:
             baselines=dict(self._baselines.items()),
         )
 
-    def _measure_baseline(self, framework: Framework, progress: Progress) -> None:
+    def _measure_baseline(self, framework: Backend, progress: Progress) -> None:
         if framework in self._baselines:
             return
         config = {"baseline": framework}

@@ -17,7 +17,7 @@ from quantscope.errors import BadConfigError
 from quantscope.model import bundled_models
 from quantscope.quantize import PtqConfig, quantize_onnx
 from quantscope.report.study.figures import accuracy_figure
-from quantscope.run import evaluate, paired
+from quantscope.run import compare_evaluations, evaluate
 
 
 def test_the_form_makes_a_model_that_can_be_opened(
@@ -50,7 +50,7 @@ def test_the_form_makes_a_model_that_can_be_opened(
     expected = [config.label()]
     for execution in ("reference", "runtime"):
         found = evaluate(made, images, execution=execution)
-        delta = paired(found, baseline)
+        delta = compare_evaluations(found, baseline)
         expected.append(percent(found.accuracy, len(images)))
         expected.append(points(delta.delta, delta.interval_95, len(images)))
     cells = page.get_by_test_id("trials").locator("tbody tr td")

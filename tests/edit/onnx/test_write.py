@@ -15,7 +15,7 @@ from quantscope.edit import Editor, Off, SetScale
 from quantscope.edit.edits_json import edit_from_dict
 from quantscope.errors import QuantscopeError
 from quantscope.model import bundled_models
-from quantscope.model.originals import PROVENANCE_KEY
+from quantscope.model.float_original import PROVENANCE_KEY
 
 Array = np.ndarray[Any, Any]
 EDITS = (SetScale("stem.out", 0.3), Off("stack2.conv1"))

@@ -32,7 +32,7 @@ from quantscope.edit import (
 )
 from quantscope.errors import BadConfigError, BadModelError, QuantscopeError
 from quantscope.model import bundled_models, read_network
-from quantscope.model.originals import PROVENANCE_KEY
+from quantscope.model.float_original import PROVENANCE_KEY
 from quantscope.run import evaluate
 from quantscope.zoo import read_safetensors
 

@@ -29,7 +29,7 @@ from tiny_onnx import saved
 
 from quantscope.errors import BadModelError
 from quantscope.model import read_onnx
-from quantscope.model.pairing import Pairing, pair
+from quantscope.model.pairing import Pairing, pair_networks
 
 pytestmark = pytest.mark.slow
 
@@ -114,7 +114,7 @@ class Real:
 
     def pairing(self, path: Path) -> Pairing:
         if path not in self._pairings:
-            self._pairings[path] = pair(read_onnx(self.float_path), read_onnx(path))
+            self._pairings[path] = pair_networks(read_onnx(self.float_path), read_onnx(path))
         return self._pairings[path]
 
 
@@ -191,4 +191,4 @@ def test_names_and_order_do_not_matter(
 def test_one_network_is_not_taken_for_another(real: Callable[[str], Real]) -> None:
     one, other = (real(name) for name in list(NETWORKS)[1:])
     with pytest.raises(BadModelError, match="do not belong together"):
-        pair(read_onnx(one.float_path), read_onnx(other.quantized(**PRECISE)))
+        pair_networks(read_onnx(one.float_path), read_onnx(other.quantized(**PRECISE)))

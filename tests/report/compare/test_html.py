@@ -22,11 +22,11 @@ from quantscope.report.compare.tables import (
 from quantscope.report.html import table_html
 from quantscope.report.table import Column, Number, Table
 from quantscope.run.compare.results import ErrorSources, TensorComparison
-from quantscope.run.evaluate import paired
+from quantscope.run.evaluate import compare_evaluations
 
 EVIL = "<img src=x onerror=alert(1)>\"'@SCRIPT@"
 ALONE = replace(CONV, clipped_low_fraction=0.0, clipped_high_fraction=0.02)
-ACCURACY = paired(evaluation([0, 1, 1, 2, 2, 2]), evaluation([0, 0, 1, 1, 2, 0]))
+ACCURACY = compare_evaluations(evaluation([0, 1, 1, 2, 2, 2]), evaluation([0, 0, 1, 1, 2, 0]))
 
 
 class Page(HTMLParser):
@@ -100,7 +100,7 @@ def test_headline_numbers_are_the_comparisons(whole: str) -> None:
 
 def test_each_of_two_models_has_its_accuracy() -> None:
     one, two = comparison(tensors=(CONV,)), comparison(model="two.onnx", tensors=(CONV,))
-    better = paired(evaluation([0, 0, 1, 1, 2, 2]), evaluation([0, 0, 1, 1, 2, 0]))
+    better = compare_evaluations(evaluation([0, 0, 1, 1, 2, 2]), evaluation([0, 0, 1, 1, 2, 0]))
     page = comparison_html(one, accuracy=ACCURACY, other=two, other_accuracy=better)
     text = Page(page).text
     assert re.search(r"net\.onnx accuracy, float → quantized 83\.33 → 66\.67 %", text)

@@ -8,12 +8,12 @@ from matplotlib.collections import QuadMesh
 
 from quantscope.report.figures import confusion, confusion_difference, per_class_change
 from quantscope.report.figures.style import GAIN, INK, LOSS, ink_over
-from quantscope.run.evaluate import paired
+from quantscope.run.evaluate import compare_evaluations
 
 # Labels are 0, 0, 1, 1, 2, 2.
 BETTER = evaluation([0, 0, 1, 1, 2, 0], model="better.onnx")
 WORSE = evaluation([0, 1, 1, 2, 2, 2], model="worse.onnx")
-CHANGE = paired(WORSE, BETTER)
+CHANGE = compare_evaluations(WORSE, BETTER)
 
 
 def cells(axes: Axes) -> dict[tuple[int, int], str]:
@@ -79,7 +79,7 @@ def test_bars_by_class_are_images_lost_and_gained() -> None:
 
 
 def test_no_change_is_drawn_without_a_failure() -> None:
-    same = paired(BETTER, BETTER)
+    same = compare_evaluations(BETTER, BETTER)
     assert cells(drawn(confusion_difference(same)).axes[0]) == {}
     assert all(bar.get_width() == 0 for bar in bars(drawn(per_class_change(same)).axes[0]))
 

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from figure_values import bars, colour, drawn, texts, ticks
 
-from quantscope.model import Network, Pairing, QuantParams, find_model, load_onnx, pair, read_onnx
+from quantscope.model import (
+    Network,
+    Pairing,
+    QuantParams,
+    find_model,
+    load_onnx,
+    pair_networks,
+    read_onnx,
+)
 from quantscope.report.figures import scales_along, weight_ranges
 from quantscope.report.figures.scales import span_of
 from quantscope.report.figures.style import EDITED, FLOAT, QUANTIZED, WEIGHTS
@@ -19,7 +27,7 @@ def network() -> Network:
 
 @pytest.fixture(scope="module")
 def pairing(network: Network) -> Pairing:
-    return pair(read_onnx(load_onnx(find_model("resnet8"))), network)
+    return pair_networks(read_onnx(load_onnx(find_model("resnet8"))), network)
 
 
 def test_activations_are_marks_at_their_scale_on_a_log_axis(network: Network) -> None:

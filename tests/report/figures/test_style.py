@@ -23,7 +23,7 @@ from quantscope.model import find_model, load_onnx, read_onnx
 from quantscope.report import figures
 from quantscope.report.figures.style import DARK, LIGHT, plain, png_bytes, svg_bytes
 from quantscope.run.compare.results import TensorComparison
-from quantscope.run.evaluate import paired
+from quantscope.run.evaluate import compare_evaluations
 from quantscope.study.bits import (
     BitCell,
     BitCurve,
@@ -35,7 +35,7 @@ from quantscope.study.bits import (
 )
 
 NETWORK = read_onnx(load_onnx(find_model("resnet8-int8")))
-CHANGE = paired(evaluation([0, 1, 1, 2, 2, 2]), evaluation([0, 0, 1, 1, 2, 0]))
+CHANGE = compare_evaluations(evaluation([0, 1, 1, 2, 2, 2]), evaluation([0, 0, 1, 1, 2, 0]))
 WIDTHS = (2, 8, None)
 CELLS = (
     BitCell(w, a, 0.1 * i, (0.0, 0.9), 0.1 * i - 0.8, (-0.3 + 0.1 * i, 0.2), 100)

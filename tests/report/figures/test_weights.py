@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from quantscope.errors import BadConfigError, BadModelError
-from quantscope.model import Network, Pairing, find_model, load_onnx, pair, read_onnx
+from quantscope.model import Network, Pairing, find_model, load_onnx, pair_networks, read_onnx
 from quantscope.report.figures.style import png_bytes
 from quantscope.report.figures.weights import weights_heatmap
 
@@ -22,7 +22,7 @@ def network() -> Network:
 
 @pytest.fixture(scope="module")
 def pairing(network: Network) -> Pairing:
-    return pair(read_onnx(load_onnx(find_model("resnet8"))), network)
+    return pair_networks(read_onnx(load_onnx(find_model("resnet8"))), network)
 
 
 def cells(figure: Figure) -> Array:

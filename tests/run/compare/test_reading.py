@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from quantscope.report.compare import comparison_lines as lines
-from quantscope.run.compare.reading import flagged, reading, usual
+from quantscope.run.compare.reading import flag_tensors, reading, usual
 from quantscope.run.compare.results import (
     ChannelComparison,
     Comparison,
@@ -69,7 +69,7 @@ def test_ordinary_tensors_are_not_spoken_of() -> None:
 
 def test_a_poor_quantizer_is_held_against_the_others_of_its_width() -> None:
     found = comparison(named("a"), named("b"), named("c", local_sqnr_db=29.96), named("d"))
-    assert flagged(found) == {"c"}
+    assert flag_tensors(found) == {"c"}
     assert reading(found) == (
         "c: its own quantizer leaves 30.0 dB where 40.0 dB is usual for the 8-bit activations of "
         "this model, 10.0 dB less.",

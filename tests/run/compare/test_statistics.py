@@ -11,11 +11,11 @@ from comparison_nets import Residual, residual
 from paired_nets import Quantize, both
 from tiny_qdq import TinyQdq, images_of
 
-from quantscope.model import load_onnx, pair, read_onnx
+from quantscope.model import load_onnx, pair_networks, read_onnx
 from quantscope.run.compare import scores, statistics
 from quantscope.run.compare.compare import compare
 from quantscope.run.compare.results import Comparison
-from quantscope.run.compare.statistics import Accumulator
+from quantscope.run.compare.statistics import RunningSums
 from quantscope.run.onnx.compare.graph import Probe
 
 Array = np.ndarray[Any, Any]
@@ -158,14 +158,14 @@ def test_rounding_is_what_the_other_sources_leave(net: Residual, tmp_path: Path)
     network = read_onnx(load_onnx(net.save_quantized(tmp_path)))
     tensor = network.tensor("conv.out")
     float_network = read_onnx(load_onnx(net.save_float(tmp_path)))
-    pairs = {p.name: p for p in pair(float_network, network).pairs}
+    pairs = {p.name: p for p in pair_networks(float_network, network).pairs}
     shares = {"inherited": 0.5, "weights": -0.2, "clipping": 0.3, "kernel": 0.15}
     rows = dict.fromkeys(FULL, 0.0) | {"signal": 8.0, "error": 2.0, "local_error": 1.0}
     rows |= {name: 2 * share for name, share in shares.items()}
     probe = Probe(pairs["conv.out"], tensor, tuple(rows), ("x",), None)
-    accumulator = Accumulator(probe)
-    accumulator.add(np.array([list(rows.values())], np.float32), 10, 1, 1)
-    sources = accumulator.finish().sources
+    sums_so_far = RunningSums(probe)
+    sums_so_far.add(np.array([list(rows.values())], np.float32), 10, 1, 1)
+    sources = sums_so_far.finish().sources
     assert sources is not None
     assert sources.rounding == pytest.approx(1 - sum(shares.values()))
     assert sources.kernel == pytest.approx(0.15)

@@ -25,7 +25,7 @@ from quantscope.arithmetic import (
 )
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError, BadDataError, BadModelError, StoppedError
-from quantscope.model import find_model, load_onnx, pair, read_onnx
+from quantscope.model import find_model, load_onnx, pair_networks, read_onnx
 from quantscope.run import capture
 from quantscope.run.compare.compare import compare
 from quantscope.run.cpu import saturates_8bit_products
@@ -128,7 +128,7 @@ def test_counts_of_resnet8_are_numpys() -> None:
 @pytest.mark.parametrize("name", ["stem.weight", "stack2.shortcut.weight", "head.weight"])
 def test_counts_of_weights_are_numpys(name: str) -> None:
     quants, floats = (read_onnx(load_onnx(find_model(m))) for m in ("resnet8-int8", "resnet8"))
-    tensor, found_pair = quants.tensor(name), pair(floats, quants).by_name[name]
+    tensor, found_pair = quants.tensor(name), pair_networks(floats, quants).by_name[name]
     found = weight_histogram(tensor, found_pair, bins=100)
     values = found_pair.float_values()
     assert values is not None

@@ -25,7 +25,7 @@ from torch_nets import NAMES, FloatNet, QuantizedNet, save
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError, BadModelError, StoppedError
 from quantscope.model import Model, bundled_models, need_original, open_model
-from quantscope.model.originals import PROVENANCE_KEY
+from quantscope.model.float_original import PROVENANCE_KEY
 from quantscope.quantize import PtqConfig
 from quantscope.quantize.pt2e import quantize_torch
 from quantscope.run import evaluate

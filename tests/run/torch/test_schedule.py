@@ -13,11 +13,11 @@ from torch_bodies import PICTURES, Body, Net, assert_is_eager, eager, saved
 
 from quantscope.errors import BadModelError
 from quantscope.model import read_network
-from quantscope.run.compare.compare import compare, compare_pair
+from quantscope.run.compare.compare import compare, compare_run
 from quantscope.run.onnx.compare.graph import Detail
 from quantscope.run.runnable import open_runnable
-from quantscope.run.torch.pair import ProgramPair, fitting_pairing
-from quantscope.run.torch.pairs import PairedPrograms
+from quantscope.run.torch.joint_programs import JointPrograms
+from quantscope.run.torch.joint_run import ProgramJointRun, pair_programs
 from quantscope.run.torch.probes import difference
 from quantscope.run.torch.quantizers import _in_floats
 from quantscope.run.torch.runnable import program_of
@@ -115,12 +115,12 @@ def test_numbers_are_those_of_the_files_own_order(
 ) -> None:
     model, original = saved(body, tmp_path)
     floats, quantized = (program_of(open_runnable(path)) for path in (original, model))
-    run = ProgramPair(floats, quantized, fitting_pairing(floats, quantized), detail=detail)
+    run = ProgramJointRun(floats, quantized, pair_programs(floats, quantized), detail=detail)
     programs = run._programs
-    found = compare_pair(run, images_of(PICTURES))
+    found = compare_run(run, images_of(PICTURES))
     assert programs._as_stated == (body is through_a_view)
     programs._as_stated = True
-    stated = compare_pair(run, images_of(PICTURES))
+    stated = compare_run(run, images_of(PICTURES))
     assert found.tensors == stated.tensors
     assert_is_eager(found, model, eager(body))
     assert len(found.activations) > 2
@@ -202,9 +202,9 @@ def test_values_of_two_shapes_have_no_difference() -> None:
 def test_a_program_that_fails_is_named(tmp_path: Path) -> None:
     model, original = saved(in_line, tmp_path)
     floats, quantized = (program_of(open_runnable(path)) for path in (original, model))
-    pairing = fitting_pairing(floats, quantized)
+    pairing = pair_programs(floats, quantized)
     for side in ("floats", "quantized"):
-        programs = PairedPrograms(floats, quantized, pairing, detail="sqnr")
+        programs = JointPrograms(floats, quantized, pairing, detail="sqnr")
         broken = getattr(programs, side)
         broken.constants["p_conv"] = torch.zeros(4, 2, 3, 3)
         with pytest.raises(BadModelError, match=rf"^{broken.program.name} failed while"):

@@ -24,7 +24,7 @@ from quantscope.edit import (
     apply,
 )
 from quantscope.errors import BadConfigError, BadDataError, BadModelError, StoppedError
-from quantscope.run import Comparison, WhatIf, compare, evaluate, paired
+from quantscope.run import Comparison, WhatIf, compare, compare_evaluations, evaluate
 from quantscope.run.whatif.downstream import DownstreamSqnr
 
 Array = np.ndarray[Any, Any]
@@ -118,7 +118,7 @@ def test_accuracy_and_flips_are_those_of_evaluations(
     assert effect.against_float.second.model == floats.model == "resnet8.safetensors"
     for mine, other in ((effect.against_base, base), (effect.against_float, floats)):
         np.testing.assert_array_equal(mine.second.scores, other.scores)
-        delta = paired(edited, other)
+        delta = compare_evaluations(edited, other)
         assert (mine.delta, mine.p_value) == (delta.delta, delta.p_value)
         assert mine.gained.tolist() == delta.gained.tolist()
         assert mine.lost.tolist() == delta.lost.tolist()

@@ -13,7 +13,7 @@ from comparison_nets import SHAPE, residual
 from suffix_edits import whole_run
 from tiny_qdq import TinyQdq, images_of
 
-from quantscope.data import ImageSet, load_sample, stratified
+from quantscope.data import ImageSet, load_sample, stratify
 from quantscope.edit import (
     Edit,
     FlipBit,
@@ -25,7 +25,7 @@ from quantscope.edit import (
 )
 from quantscope.errors import BadConfigError, BadDataError, BadModelError, StoppedError
 from quantscope.model import Execution, bundled_models, open_model
-from quantscope.run import evaluate, paired
+from quantscope.run import compare_evaluations, evaluate
 from quantscope.run.compare.compare import compare
 from quantscope.run.onnx.seeing import add_outputs
 from quantscope.run.onnx.sessions import session_of
@@ -126,7 +126,7 @@ def test_accuracy_and_flips_are_those_of_evaluations(tmp_path: Path) -> None:
     assert found.provenance == edited.provenance
     assert effect.against_float is not None
     for mine, other in ((effect.against_base, base), (effect.against_float, floats)):
-        delta = paired(edited, other)
+        delta = compare_evaluations(edited, other)
         assert (mine.delta, mine.p_value) == (delta.delta, delta.p_value)
         assert mine.gained.tolist() == delta.gained.tolist()
         assert mine.lost.tolist() == delta.lost.tolist()
@@ -181,12 +181,12 @@ def test_quick_images_have_the_classes_of_all_and_are_always_the_same() -> None:
     data = ImageSet.of_images(
         "made up", np.zeros((100, 2)), labels, np.arange(100), ("a", "b", "c"), "as-is"
     )
-    few = stratified(data, 20)
+    few = stratify(data, 20)
     assert few.class_counts() == {"a": 12, "b": 6, "c": 2}
-    assert few.indices.tolist() == sorted(stratified(data, 20).indices.tolist())
-    assert stratified(data, 1000) is data
+    assert few.indices.tolist() == sorted(stratify(data, 20).indices.tolist())
+    assert stratify(data, 1000) is data
     with pytest.raises(BadConfigError, match="at least one image"):
-        stratified(data, 0)
+        stratify(data, 0)
 
 
 def test_an_edit_that_changes_nothing_says_so() -> None:

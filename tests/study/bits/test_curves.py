@@ -5,7 +5,7 @@ import pytest
 
 from quantscope.data import Samples, load_sample
 from quantscope.edit import Editor, SetBits
-from quantscope.run import paired
+from quantscope.run import compare_evaluations
 from quantscope.run.whatif import WhatIf
 from quantscope.study.bits import BitCurves, bit_curves
 
@@ -33,7 +33,7 @@ def test_each_point_is_that_edit_alone(found: BitCurves, images: Samples) -> Non
         assert narrow.delta == pytest.approx(effect.against_base.delta)
         assert (
             narrow.delta_interval_95
-            == paired(effect.evaluation, effect.against_base.second).scores.interval_95
+            == compare_evaluations(effect.evaluation, effect.against_base.second).scores.interval_95
         )
         assert (own.score, own.delta) == (found.base, 0.0)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from quantscope.data import Samples, load_sample, stratified
+from quantscope.data import Samples, load_sample, stratify
 from quantscope.edit import Editor, Recipe, SetBits, replay
 from quantscope.errors import BadConfigError
 from quantscope.run import evaluate
@@ -41,7 +41,7 @@ def test_each_step_narrows_one_tensor_and_saves_something(found: Frontier) -> No
 
 def test_the_first_step_adds_least_noise_for_what_it_saves(found: Frontier) -> None:
     # The oracle tries every weight alone, each in a model of its own.
-    images = stratified(load_sample().take(30), 12)
+    images = stratify(load_sample().take(30), 12)
     what_if = WhatIf(MODEL, images, quick=len(images))
     floats = evaluate("resnet8", images, execution="reference").scores.astype(np.float64)
     sizes = {

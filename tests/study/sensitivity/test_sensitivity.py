@@ -17,7 +17,7 @@ from quantscope.errors import BadConfigError, BadDataError, BadModelError, Stopp
 from quantscope.model import bundled_models
 from quantscope.progress import Progress, silent
 from quantscope.quantize import LayerOverride, PtqConfig, quantize_onnx
-from quantscope.run import Evaluation, evaluate, paired
+from quantscope.run import Evaluation, compare_evaluations, evaluate
 from quantscope.study.sensitivity import graph as sensitivity_graph
 from quantscope.study.sensitivity.results import RowMode, Sensitivity
 from quantscope.study.sensitivity.sensitivity import sensitivity
@@ -117,7 +117,7 @@ class NaiveLoop:
         for row in rows:
             switch = Off(row.layer) if mode == "disable" else On(row.layer)
             found = self.run([*everything, switch], result.execution)
-            delta = paired(found, base)
+            delta = compare_evaluations(found, base)
             assert (row.accuracy, row.delta) == (found.accuracy, delta.delta)
             assert (row.interval_95, row.p_value) == (delta.interval_95, delta.p_value)
             assert list(row.gained_images) == delta.gained.tolist()

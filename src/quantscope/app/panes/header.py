@@ -181,7 +181,7 @@ def _gap(found: Accuracies | None) -> str:
     explanation = found.gap.explanation()
     if explanation is None:
         return ""
-    size = delta_text(found.gap.paired)
+    size = delta_text(found.gap.evaluation_delta)
     return (
         f'<p class="qs-line qs-gap" data-testid="gap">{word("gap", "kernel gap")} '
         f"<b>{escape(size)}</b> {escape(explanation)}</p>"

@@ -6,12 +6,12 @@ from dataclasses import replace
 import marimo as mo
 from matplotlib.figure import Figure
 
-from quantscope.app.edits import EditedFile
+from quantscope.app.editing import EditedFile
 from quantscope.app.painter import Wanted
 from quantscope.app.panes.parts import (
     line,
     safe,
-    said_of,
+    say_which_model,
     select_button,
     sentence,
     share_text,
@@ -23,7 +23,7 @@ from quantscope.app.pictures import WHOLE
 from quantscope.app.place import Selection
 from quantscope.app.session import Session
 from quantscope.app.words import word
-from quantscope.data import stratified
+from quantscope.data import stratify
 from quantscope.edit import Change
 from quantscope.model import Layer, QuantTensor
 from quantscope.report import (
@@ -83,7 +83,7 @@ def show(
     tensors = list(_tensors(session, layer, selection))
     changed = {change.tensor: change for change in edited.changes} if edited else {}
     touched = any(tensor.name in changed for _, tensor in tensors)
-    parts = [_heading(session, layer, selection), said_of(edited, _SHOWN[touched])]
+    parts = [_heading(session, layer, selection), say_which_model(edited, _SHOWN[touched])]
     if tensors:
         parts.append(_parameters(session, tensors, selection, changed))
     parts.extend(line(text) for text in _remarks(session, layer, tensors))
@@ -168,7 +168,7 @@ def _row(session: Session, role: str, tensor: QuantTensor, selection: Selection)
     marks = f" {word('folded_relu', 'ReLU')}" if tensor.folded_relu else ""
     yield name + marks
     yield from _stated(tensor)
-    yield from _compared(session.compared(tensor.name))
+    yield from _compared(session.find_comparison(tensor.name))
 
 
 def _stated(tensor: QuantTensor) -> Iterator[str]:
@@ -257,7 +257,7 @@ def _error(
         why = session.not_compared
         said = f"Its error is not known ({why})." if why else "Its error is being measured…"
         return line(said, kind="qs-faint")
-    row = session.compared(selection.tensor)
+    row = session.find_comparison(selection.tensor)
     if row is None:
         missing = next(
             (
@@ -311,7 +311,7 @@ def _wanted(session: Session, selection: Selection, theme: ThemeName) -> Iterato
 
 def _float_values(session: Session, layer: Layer, theme: ThemeName) -> Iterator[Wanted]:
     """Draw what a layer of a float model gives, which is what a calibration would find."""
-    rows = stratified(session.sample, _FLOAT_ROWS)
+    rows = stratify(session.sample, _FLOAT_ROWS)
 
     def draw() -> Figure:
         found = capture(session.opened.model, rows, [layer.name])
@@ -345,7 +345,7 @@ def _activation(session: Session, tensor: QuantTensor, theme: ThemeName) -> Iter
 
 
 def _channels(session: Session, tensor: QuantTensor | None, theme: ThemeName) -> Iterator[Wanted]:
-    row = session.compared(tensor.name) if tensor else None
+    row = session.find_comparison(tensor.name) if tensor else None
     comparison = session.comparison
     if tensor is not None and row is not None and comparison and len(row.channels) > 1:
         yield Wanted(

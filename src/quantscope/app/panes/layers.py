@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import marimo as mo
 
-from quantscope.app.edits import EditedFile
+from quantscope.app.editing import EditedFile
 from quantscope.app.painter import Wanted
-from quantscope.app.panes.parts import said_of
+from quantscope.app.panes.parts import say_which_model
 from quantscope.app.pictures import WHOLE
 from quantscope.app.place import select_layer, select_tensor
 from quantscope.app.session import Session
@@ -22,7 +22,7 @@ from quantscope.report.figures import (
 
 def show(tensors: mo.ui.anywidget, edited: EditedFile | None) -> mo.Html:
     """Show `tensors`, the page's table of all tensors."""
-    said = said_of(edited, "All of this is the model as it was opened, without {edits}.")
+    said = say_which_model(edited, "All of this is the model as it was opened, without {edits}.")
     return mo.Html(f'<div class="qs-layer">{said}{tensors}</div>')
 
 

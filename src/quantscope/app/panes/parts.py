@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from json import dumps
 
-from quantscope.app.edits import EditedFile
+from quantscope.app.editing import EditedFile
 from quantscope.app.place import Selection
 from quantscope.plain_text import many, printable
 from quantscope.run.compare import Comparison, ErrorSources, TensorComparison, reading
@@ -67,7 +67,7 @@ def line(text: str, *, kind: str = "") -> str:
     return f'<p class="qs-line {kind}">{escape(text)}</p>'
 
 
-def said_of(edited: EditedFile | None, text: str) -> str:
+def say_which_model(edited: EditedFile | None, text: str) -> str:
     """Say which model a pane shows, while edits are in force; `{edits}` names them."""
     if edited is None:
         return ""

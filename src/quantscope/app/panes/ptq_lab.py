@@ -19,7 +19,7 @@ from quantscope.app.worker import Worker
 from quantscope.errors import QuantscopeError
 from quantscope.report.figures import ThemeName
 from quantscope.report.study import accuracy_figure, calibration_curves, calibration_figure
-from quantscope.run import Evaluation, paired
+from quantscope.run import Evaluation, compare_evaluations
 from quantscope.study import Measured, StudyResult, Trial
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class PtqLab:
         self.lab.shown.add(trial.model)
         opened = self.page.session.opened
         float_path = opened.path if opened.is_float else opened.float_path
-        self.page.open(self.page.given_as(trial.model, float_path))
+        self.page.open(self.page.give_as(trial.model, float_path))
 
     def _on_job(self, _widget: Any, message: dict[str, str], _buffers: Any) -> None:
         if message.get("do") == "stop":
@@ -203,7 +203,7 @@ def _own_measured(
     score = found.scored
     if floats.scored is None:
         return [score_text(score), ends_text(score)], [score.value, score.value]
-    change = paired(found, floats)
+    change = compare_evaluations(found, floats)
     return [score_text(score), delta_text(change)], [score.value, change.delta]
 
 

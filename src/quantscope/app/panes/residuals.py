@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 
 import marimo as mo
 
-from quantscope.app.edits import EditedFile
+from quantscope.app.editing import EditedFile
 from quantscope.app.painter import Wanted
-from quantscope.app.panes.parts import line, safe, said_of, select_button, share_text, table
+from quantscope.app.panes.parts import line, safe, say_which_model, select_button, share_text, table
 from quantscope.app.pictures import WHOLE
 from quantscope.app.place import Selection, select_layer, select_tensor
 from quantscope.app.session import Session
@@ -23,7 +23,9 @@ def show(session: Session, selection: Selection, edited: EditedFile | None = Non
     found = residuals(session.opened.network)
     none = _FLOAT if session.opened.is_float else _NONE
     body = "".join(_join(session, one, selection) for one in found) or line(none)
-    said = said_of(edited, "These are the sums of the model as it was opened, without {edits}.")
+    said = say_which_model(
+        edited, "These are the sums of the model as it was opened, without {edits}."
+    )
     return mo.Html(f'<div class="qs-layer" data-testid="residuals">{said}{body}</div>')
 
 
@@ -43,7 +45,7 @@ def wanted(session: Session, *, theme: ThemeName) -> list[Wanted]:
 
 
 def _join(session: Session, residual: Residual, selection: Selection) -> str:
-    row = session.compared(residual.output)
+    row = session.find_comparison(residual.output)
     layer = session.opened.network.layer(residual.layer)
     name = select_button(
         select_layer(layer), residual.layer, chosen=selection.layer == residual.layer

@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from quantscope.app.accuracies import Accuracies
-from quantscope.app.edits import EditedFile
+from quantscope.app.editing import EditedFile
 from quantscope.app.painter import Wanted
 from quantscope.app.pictures import WHOLE
 from quantscope.app.place import Selection

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.app.accuracies import Accuracies
-from quantscope.app.edits import EditedFile
+from quantscope.app.editing import EditedFile
 from quantscope.app.mistake import mistake
-from quantscope.app.panes.parts import MAKE_ROWS, OPEN_DATA, line, missing, said_of
+from quantscope.app.panes.parts import MAKE_ROWS, OPEN_DATA, line, missing, say_which_model
 from quantscope.app.panes.sample_answers import answer_html, filters, item_of
 from quantscope.app.panes.sample_maps import why_no_maps
 from quantscope.app.session import Session
@@ -82,7 +82,7 @@ class SamplesPane:
         It refreshes first, because edits may be others by now.
         """
         self.refresh()
-        said = said_of(self.page.edited, _WHICH)
+        said = say_which_model(self.page.edited, _WHICH)
         return mo.Html(
             f'<div class="qs-images" data-testid="samples">{said}'
             f'<div class="qs-card">{self.views["thumbnails"]}</div>{self.views["prediction"]}'
@@ -113,7 +113,7 @@ class SamplesPane:
         picked, edited = self.picked, self.page.edited
         if picked is None:
             return
-        if edited is None or self.page.session.known(_key(edited, *picked)) is not None:
+        if edited is None or self.page.session.peek(_key(edited, *picked)) is not None:
             self._say()
             return
         self.prediction.busy = True

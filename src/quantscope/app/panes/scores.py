@@ -3,8 +3,8 @@
 from math import isnan
 
 from quantscope.plain_text import printable
-from quantscope.report import number, signed
-from quantscope.run import PairedDelta, Score
+from quantscope.report import format_signed, number
+from quantscope.run import EvaluationDelta, Score
 
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 
@@ -39,7 +39,7 @@ def _in_unit(value: float, score: Score) -> str:
     return f"{value:.1f}" if score.unit == "dB" else number(value)
 
 
-def delta_text(delta: PairedDelta) -> str:
+def delta_text(delta: EvaluationDelta) -> str:
     """Write a difference with its interval, in points where it is one of shares."""
     scores = delta.scores
     if scores.first.unit == "share":
@@ -47,9 +47,9 @@ def delta_text(delta: PairedDelta) -> str:
     if isnan(scores.delta):
         return "–"
     form = "+.1f" if scores.first.unit == "dB" else "+.3g"
-    text = signed(scores.delta, form)
+    text = format_signed(scores.delta, form)
     if scores.interval_95 is not None:
-        low, high = (signed(end, form) for end in scores.interval_95)
+        low, high = (format_signed(end, form) for end in scores.interval_95)
         text += f" [{low}, {high}]"
     return text.replace(" ", _NO_BREAK)
 
@@ -62,5 +62,5 @@ def percent(accuracy: float, images: int) -> str:
 def points(delta: float, interval: tuple[float, float], images: int) -> str:
     """Write `−0.2 [−0.7, +0.3]`, in points; no line breaks within it."""
     form = "+.1f" if images <= 1000 else "+.2f"
-    low, high = (signed(100 * end, form) for end in interval)
-    return f"{signed(100 * delta, form)} [{low}, {high}]".replace(" ", _NO_BREAK)
+    low, high = (format_signed(100 * end, form) for end in interval)
+    return f"{format_signed(100 * delta, form)} [{low}, {high}]".replace(" ", _NO_BREAK)

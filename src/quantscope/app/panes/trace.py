@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import marimo as mo
 import numpy as np
 
-from quantscope.app.edits import EditedFile
+from quantscope.app.editing import EditedFile
 from quantscope.app.mistake import mistake
-from quantscope.app.panes.parts import QUANTIZE, line, missing, safe, said_of, table
+from quantscope.app.panes.parts import QUANTIZE, line, missing, safe, say_which_model, table
 from quantscope.app.panes.samples import nothing_yet
 from quantscope.app.place import Selection
 from quantscope.app.session import Session
@@ -78,10 +78,12 @@ class Tracer:
         session, selection, edited = self.page.session, self.page.selection, self.page.edited
         self.choice.options = _CHOICES if edited else []
         if self.choice.value != "edited":
-            self.which.html = said_of(edited, "The model as it was opened, without {edits}.")
+            self.which.html = say_which_model(
+                edited, "The model as it was opened, without {edits}."
+            )
             edited = None
         else:
-            self.which.html = said_of(edited, "The edited model, with {edits}.")
+            self.which.html = say_which_model(edited, "The edited model, with {edits}.")
         picked = self.page.samples.picked
         if picked is None or why_not(session):
             self._asked = self._values = None

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from quantscope.edit.biases import is_derived, stored
+from quantscope.edit.biases import is_derived, read_stored_bias
 from quantscope.edit.clips import folded_clips
 from quantscope.edit.onnx.write import write_graph
 from quantscope.edit.outcome import Outcome
@@ -88,7 +88,7 @@ class OnnxSubject:
         """Tell of biases whose scale was not the product that integer kernels take it to be."""
         for bias in outcome.biases:
             site = bias.site
-            scale, _ = stored(site, wiring)
+            scale, _ = read_stored_bias(site, wiring)
             if bias.scale is None or np.array_equal(bias.scale, scale):
                 continue
             if not is_derived(site, wiring):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.errors import BadModelError
-from quantscope.model import Model, Network, Pairing, pair
+from quantscope.model import Model, Network, Pairing, pair_networks
 from quantscope.model.pairing import TensorPair
 from quantscope.model.torch import ProgramModel, read_stored
 from quantscope.zoo import read_safetensors
@@ -22,7 +22,7 @@ def pair_with_floats(network: Network, original: Model) -> Pairing:
     if not isinstance(original, ProgramModel):
         return _pair_by_name(network, original)
     file, graph = original.file, original.graph
-    found = pair(original.network, network)
+    found = pair_networks(original.network, network)
 
     def reader(each: TensorPair) -> Callable[[], Array | None] | None:
         stored = file.stored.get(graph.constants.get(each.float_name, ""))

@@ -1,8 +1,8 @@
 """This room finds the float tensor that each quantized tensor stands for, by structure, not name.
 
 How it is put together
-- `pair.py` has the result, a `Pairing`, and the ways to it: `pair_models` for opened models, `pair`
-  for two networks, whose files it opens.
+- `pairing.py` has the result, a `Pairing`, and the ways to it: `pair_models` for opened models,
+  `pair_networks` for two networks, whose files it opens.
 - `wiring.py` sees a network as values and layers by number; `layers.py` finds each layer's
   counterpart from `kinds.py` (what may be left out, folded or put in), `fit.py` (how well one layer
   can stand for another) and `constants.py` (whether the weights are alike).
@@ -19,13 +19,13 @@ How something is added
 
 from quantscope.model.pairing.constants import Constants, Sample, constants_of, weight_likeness
 from quantscope.model.pairing.fit import UNLIKE
-from quantscope.model.pairing.pair import (
+from quantscope.model.pairing.pairing import (
     LayerPair,
     Pairing,
     TensorPair,
     Unpaired,
-    pair,
     pair_models,
+    pair_networks,
 )
 
 __all__ = [
@@ -37,7 +37,7 @@ __all__ = [
     "TensorPair",
     "Unpaired",
     "constants_of",
-    "pair",
     "pair_models",
+    "pair_networks",
     "weight_likeness",
 ]

@@ -56,7 +56,7 @@ from quantscope.model.torch.pt2_graph import (
 from quantscope.model.torch.pt2_operators import RefusedError
 from quantscope.model.torch.pt2_program import DTYPES
 from quantscope.model.torch.pt2_quantizers import read_stored
-from quantscope.model.torch.reader import KEEPS_PARAMS, read_pt2, relu_drafts, written_drafts
+from quantscope.model.torch.reader import KEEPS_PARAMS, first_drafts, read_pt2, relu_drafts
 
 __all__ = [
     "DTYPES",
@@ -76,6 +76,7 @@ __all__ = [
     "archive_kind",
     "attributes_from",
     "extra_texts",
+    "first_drafts",
     "first_line",
     "is_zip",
     "load_program",
@@ -93,5 +94,4 @@ __all__ = [
     "relu_drafts",
     "require_torch",
     "torch_kind",
-    "written_drafts",
 ]

@@ -190,7 +190,7 @@ def _integers(
         # quantized_decomposed multiplies by the reciprocal, which it takes in the scale's own type.
         values = read_stored(file, stored)
         inverse = params.expand(1.0 / scale, values.shape).astype(np.float32)
-        _, zero_point = params.expanded_to(values.shape)
+        _, zero_point = params.expand_to(values.shape)
         steps = np.rint(values.astype(np.float32) * inverse) + zero_point
         return np.asarray(np.clip(steps, low, high).astype(storage_dtype(params.dtype)))
 

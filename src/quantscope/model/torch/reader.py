@@ -25,7 +25,7 @@ _KEEPS_SIGN = frozenset(
 )  # fmt: skip
 
 
-def written_drafts(drafts: Sequence[Draft]) -> Mapping[str, Sequence[Draft]]:
+def first_drafts(drafts: Sequence[Draft]) -> Mapping[str, Sequence[Draft]]:
     """Give the first quantizer of each value, by its float or its integer name.
 
     Further quantizers of one value are listed with the layers that read them.
@@ -97,7 +97,7 @@ def read_pt2(source: Pt2File | Path | str) -> Network:
             types={name: found.type(name) for name in graph.types},
             inputs=graph.inputs,
             outputs=tuple(_read(found, "", "", name) for name in graph.outputs),
-            written=written_drafts(drafts),
+            written=first_drafts(drafts),
             folding_relu=relu_drafts(steps, drafts),
         )
     )

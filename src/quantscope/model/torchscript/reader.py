@@ -16,10 +16,10 @@ from quantscope.model.torch import (
     KEEPS_PARAMS,
     ModuleOp,
     attributes_from,
+    first_drafts,
     module_layer_names,
     op_type_of,
     relu_drafts,
-    written_drafts,
 )
 from quantscope.model.torchscript.code import branch_of, computed, graph_of
 from quantscope.model.torchscript.file import TorchScriptFile, open_torchscript
@@ -60,7 +60,7 @@ def network_of(file: TorchScriptFile, module: "ScriptModule") -> Network:
             types=walk.types,
             inputs=tuple(walk.inputs),
             outputs=tuple(walk.read(v, "activation") for v in outputs if isinstance(v, _Tensor)),
-            written=written_drafts(walk.drafts),
+            written=first_drafts(walk.drafts),
             folding_relu=relu_drafts(steps, walk.drafts, ends_in_relu=ends_in_relu),
         )
     )

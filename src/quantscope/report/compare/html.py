@@ -27,9 +27,9 @@ from quantscope.report.html import facts_html, list_html, table_html, text_html
 from quantscope.report.page import SORTING, STYLE, page
 from quantscope.report.provenance_text import provenance_facts
 from quantscope.report.table import Table
-from quantscope.report.wording import signed
-from quantscope.run import PairedDelta
-from quantscope.run.compare import Comparison, SideBySide, flagged, reading, usual
+from quantscope.report.wording import format_signed
+from quantscope.run import EvaluationDelta
+from quantscope.run.compare import Comparison, SideBySide, flag_tensors, reading, usual
 from quantscope.run.histograms import Histograms
 
 COMPARISON_STYLE = """
@@ -107,10 +107,10 @@ def comparison_html(
     *,
     network: Network | None = None,
     pairing: Pairing | None = None,
-    accuracy: PairedDelta | None = None,
+    accuracy: EvaluationDelta | None = None,
     other: Comparison | None = None,
     other_network: Network | None = None,
-    other_accuracy: PairedDelta | None = None,
+    other_accuracy: EvaluationDelta | None = None,
     histograms: Histograms | None = None,
     versions: SideBySide | None = None,
 ) -> str:
@@ -177,20 +177,20 @@ def _subtitle(comparison: Comparison) -> str:
     )
 
 
-def _numbers(comparison: Comparison, accuracy: PairedDelta | None, *, named: bool) -> str:
+def _numbers(comparison: Comparison, accuracy: EvaluationDelta | None, *, named: bool) -> str:
     name = f"<h3>{text_html(comparison.model)}</h3>" if named else ""
     return f'{name}<dl class="numbers">{"".join(_cards(comparison, accuracy))}</dl>'
 
 
-def _cards(comparison: Comparison, accuracy: PairedDelta | None) -> Iterator[str]:
+def _cards(comparison: Comparison, accuracy: EvaluationDelta | None) -> Iterator[str]:
     """Give the headline numbers; what was not measured has no card."""
     output = comparison.output
     if accuracy is not None:
-        low, high = (signed(100 * end, "+.2f") for end in accuracy.interval_95)
+        low, high = (format_signed(100 * end, "+.2f") for end in accuracy.interval_95)
         yield _card(
             "accuracy, float → quantized",
             f"{100 * accuracy.second.accuracy:.2f} → {100 * accuracy.first.accuracy:.2f} %",
-            f"{signed(100 * accuracy.delta, '+.2f')} points [{low}, {high}] at 95 %",
+            f"{format_signed(100 * accuracy.delta, '+.2f')} points [{low}, {high}] at 95 %",
         )
     if output is not None:
         yield _card(
@@ -251,7 +251,7 @@ def _list(lines: list[str]) -> str:
 
 def _channels(comparison: Comparison, network: Network | None) -> str:
     """Draw the channels of the tensors that stand out, else of the activation with most error."""
-    marked = flagged(comparison)
+    marked = flag_tensors(comparison)
     chosen = [t for t in comparison.tensors if t.name in marked and len(t.channels) > 1]
     if not chosen:
         with_error = [t for t in comparison.activations if t.sqnr_db is not None and t.channels]
@@ -296,7 +296,7 @@ def _table(table: Table, about: str = "") -> str:
     return f"<h2>{text_html(table.title)}</h2>{about}{table_html(table, sorts=True)}"
 
 
-def _classes(accuracy: PairedDelta | None) -> Iterator[str]:
+def _classes(accuracy: EvaluationDelta | None) -> Iterator[str]:
     if accuracy is not None:
         yield "<h2>Classes</h2>"
         yield figures_html(pictures_of_classes(accuracy))

@@ -22,7 +22,7 @@ from quantscope.report.figures import (
     weight_ranges,
 )
 from quantscope.report.html import text_html
-from quantscope.run import PairedDelta
+from quantscope.run import EvaluationDelta
 from quantscope.run.compare import Comparison, SideBySide, TensorComparison
 from quantscope.run.histograms import Histogram
 
@@ -98,7 +98,7 @@ def pictures_along(
         )
 
 
-def pictures_of_classes(accuracy: PairedDelta) -> Iterator[Picture]:
+def pictures_of_classes(accuracy: EvaluationDelta) -> Iterator[Picture]:
     """Draw what quantization does to each class."""
     yield Picture(
         lambda theme: per_class_change(accuracy, theme=theme),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from quantscope.plain_text import printable
 from quantscope.report.network_text import spread_text
 from quantscope.report.table import Column, Table
-from quantscope.report.wording import origin_text, rounded
+from quantscope.report.wording import format_rounded, origin_text
 from quantscope.run.compare import Comparison, MatchedTensors, SideBySide, VersionTensor
 
 
@@ -80,7 +80,7 @@ def _row(row: MatchedTensors, errors: int) -> tuple[str, ...]:
             for version in (row.first, row.second)
             for text in (parameters_text(version), *_errors(version)[:errors])
         ),
-        "–" if change is None else rounded(change, "+.1f"),
+        "–" if change is None else format_rounded(change, "+.1f"),
     )
 
 

@@ -6,8 +6,8 @@ from typing import Literal
 from quantscope.model import Network
 from quantscope.plain_text import printable
 from quantscope.report.table import Column, Number, Table
-from quantscope.report.wording import signed
-from quantscope.run.compare import Comparison, TensorComparison, flagged
+from quantscope.report.wording import format_signed
+from quantscope.run.compare import Comparison, TensorComparison, flag_tensors
 
 
 def number_column(
@@ -60,7 +60,7 @@ def _table(
     tensors: Sequence[TensorComparison],
     cells: Iterable[tuple[str, ...]],
 ) -> Table:
-    marked = flagged(comparison)
+    marked = flag_tensors(comparison)
     return Table(
         title,
         columns,
@@ -170,7 +170,7 @@ def _both(one: TensorComparison, two: TensorComparison) -> Iterator[Number]:
     yield from (_decibels(t, t.sqnr_db) for t in pair)
     both = one.sqnr_db is not None and two.sqnr_db is not None
     gap = (two.sqnr_db or 0.0) - (one.sqnr_db or 0.0) if both else None
-    yield Number("–" if gap is None else signed(gap, "+.1f"), gap)
+    yield Number("–" if gap is None else format_signed(gap, "+.1f"), gap)
     yield from (_decibels(t, t.local_sqnr_db) for t in pair)
     yield from (Number(number(t.rmse_steps, ".3f"), t.rmse_steps) for t in pair)
 

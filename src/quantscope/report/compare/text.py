@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from quantscope.plain_text import printable
 from quantscope.report.evaluate_text import deviation_table
 from quantscope.report.table import Column, Table
-from quantscope.report.wording import origin_text, rounded
+from quantscope.report.wording import format_rounded, origin_text
 from quantscope.run.compare import (
     ChannelComparison,
     Comparison,
     TensorComparison,
-    flagged,
+    flag_tensors,
     reading,
     usual,
 )
@@ -93,7 +93,7 @@ def _agreement(result: Comparison) -> str:
 
 def comparison_text_tables(result: Comparison) -> Iterator[Table]:
     """List activations, then constants, with a `!` before what stands out."""
-    marked = flagged(result)
+    marked = flag_tensors(result)
     kernel = result.execution == "runtime"
     headings = ("SQNR", "local", "clipped", "RMSE")
     shares = ["inherited", "weights", "rounding", "clipping", *(["kernel"] if kernel else [])]
@@ -132,10 +132,12 @@ def _activation(tensor: TensorComparison, is_marked: bool, *, kernel: bool) -> t
     inputs = tensor.no_sources or ""
     if sources is not None:
         found = [sources.inherited, sources.weights, sources.rounding, sources.clipping]
-        shares = [rounded(part, ".1%") for part in (*found, *([sources.kernel or 0.0] * kernel))]
+        shares = [
+            format_rounded(part, ".1%") for part in (*found, *([sources.kernel or 0.0] * kernel))
+        ]
         several = len(sources.inherited_by_input) > 1
         by_input = sources.inherited_by_input.items()
-        parts = (f"{name} {rounded(part, '.1%')}" for name, part in by_input)
+        parts = (f"{name} {format_rounded(part, '.1%')}" for name, part in by_input)
         inputs = ", ".join(parts) if several else ""
     return (
         "!" if is_marked else "",

@@ -16,7 +16,7 @@ from quantscope.report.figures.style import (
     plain,
     theme_of,
 )
-from quantscope.report.wording import rounded
+from quantscope.report.wording import format_rounded
 from quantscope.study.bits import BitMap
 
 _TITLE = "What the bits buy"
@@ -59,7 +59,7 @@ def bit_heatmap(result: BitMap, *, theme: ThemeName = "light") -> Figure:
             axes.text(
                 column + 0.5,
                 row + 0.5,
-                "–" if cell.score is None else rounded(factor * cell.score, ".1f"),
+                "–" if cell.score is None else format_rounded(factor * cell.score, ".1f"),
                 ha="center",
                 va="center",
                 fontsize=SMALL,

@@ -25,8 +25,8 @@ from quantscope.report.figures.style import (
     plain,
     theme_of,
 )
-from quantscope.report.wording import signed
-from quantscope.run import Evaluation, PairedDelta
+from quantscope.report.wording import format_signed
+from quantscope.run import Evaluation, EvaluationDelta
 
 MOST_WRITTEN = 20
 
@@ -60,7 +60,7 @@ def confusion(evaluation: Evaluation, *, theme: ThemeName = "light") -> Figure:
     return figure
 
 
-def confusion_difference(delta: PairedDelta, *, theme: ThemeName = "light") -> Figure:
+def confusion_difference(delta: EvaluationDelta, *, theme: ThemeName = "light") -> Figure:
     """Draw images more or fewer in each cell: the first evaluation minus the second.
 
     More on the diagonal and fewer off it are a gain.
@@ -78,7 +78,7 @@ def confusion_difference(delta: PairedDelta, *, theme: ThemeName = "light") -> F
     if len(change) <= MOST_WRITTEN:
         _write(
             axes,
-            [[signed(int(n), "+d") if n else "" for n in row] for row in change],
+            [[format_signed(int(n), "+d") if n else "" for n in row] for row in change],
             [[ink_on(value, limit, theme_of(axes)) for value in row] for row in better],
         )
     _colour_bar(figure, axes, mesh, "worse  ←  images  →  better")
@@ -86,7 +86,7 @@ def confusion_difference(delta: PairedDelta, *, theme: ThemeName = "light") -> F
     return figure
 
 
-def per_class_change(delta: PairedDelta, *, theme: ThemeName = "light") -> Figure:
+def per_class_change(delta: EvaluationDelta, *, theme: ThemeName = "light") -> Figure:
     """Draw, by class, images that only the first evaluation gets right, and only the second."""
     rows = delta.per_class
     totals = [c.total for c in delta.first.per_class]
@@ -103,7 +103,7 @@ def per_class_change(delta: PairedDelta, *, theme: ThemeName = "light") -> Figur
             bar.set_gid(row.name)
             if width:
                 axes.annotate(
-                    signed(width, "+d"),
+                    format_signed(width, "+d"),
                     (width, place),
                     textcoords="offset points",
                     xytext=(3 if width > 0 else -3, 0),
@@ -214,11 +214,11 @@ def _colour_bar(
 
 
 def _net(change: float | None) -> str:
-    return "no images" if change is None else signed(100 * change, "+.1f")
+    return "no images" if change is None else format_signed(100 * change, "+.1f")
 
 
 def _points(fraction: float) -> str:
-    return signed(100 * fraction, "+.2f")
+    return format_signed(100 * fraction, "+.2f")
 
 
 def _one_image(totals: Sequence[int]) -> str:
@@ -235,7 +235,7 @@ def _subject(evaluation: Evaluation) -> str:
     )
 
 
-def _subjects(delta: PairedDelta) -> str:
+def _subjects(delta: EvaluationDelta) -> str:
     first, second = delta.first, delta.second
     return (
         f"{plain(first.model, 60)} ({first.execution}) against {plain(second.model, 60)} "

@@ -21,7 +21,7 @@ from quantscope.report.figures.style import (
     plain,
     theme_of,
 )
-from quantscope.report.wording import signed
+from quantscope.report.wording import format_signed
 from quantscope.run import MEASURES
 from quantscope.study.sensitivity import RowMode, Sensitivity, SensitivityRow
 
@@ -71,7 +71,7 @@ def sensitivity_ranking(sensitivity: Sensitivity, *, theme: ThemeName = "light")
     left.axvline(0, color=figure.theme.ink, linewidth=1, zorder=1)
     left.set_yticks(range(len(names)), [f"{plain(n)}  ({plain(kinds[n], 20)})" for n in names])
     left.set_ylim(len(names) - 0.3, -0.7)
-    left.xaxis.set_major_formatter(FuncFormatter(lambda value, _: signed(round(value, 6))))
+    left.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_signed(round(value, 6))))
     for axes in (left, *rights):
         axes.tick_params(axis="y", length=0)
     # It is wider than its panel, which must not grow for it.

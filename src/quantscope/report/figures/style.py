@@ -16,7 +16,7 @@ from matplotlib.colors import Colormap, LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 
-from quantscope.plain_text import elided, printable
+from quantscope.plain_text import elide, printable
 
 if TYPE_CHECKING:
     from matplotlib.text import Text
@@ -206,7 +206,7 @@ def plain(name: str, most: int = 28) -> str:
         c if ord(c) in _drawable() else c.encode("unicode_escape").decode() for c in printable(name)
     )
     # Between two dollar signs matplotlib would read mathematics.
-    return elided(shown, most).replace("$", r"\$")
+    return elide(shown, most).replace("$", r"\$")
 
 
 @cache

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from html import escape
 
-from quantscope.plain_text import elided, printable
+from quantscope.plain_text import elide, printable
 from quantscope.report.graph.drawing import Drawing, Kind, Legend, Link, Node
 from quantscope.report.wording import number
 
@@ -82,8 +82,8 @@ def _node(node: Node, legend: Legend | None) -> str:
 
 def _label(node: Node, faint: str, legend: Legend | None) -> str:
     """Write a node as an HTML-like table: name and corner on top, the other lines below."""
-    name = _text(elided(printable(node.name), _LONGEST_NAME) or "(no name)")
-    corner = _text(elided(printable(node.corner), 32))
+    name = _text(elide(printable(node.name), _LONGEST_NAME) or "(no name)")
+    corner = _text(elide(printable(node.corner), 32))
     rows = [
         f'<tr><td align="left"><font point-size="11"><b>{name}</b></font></td>'
         f'<td width="10"></td><td align="right"><font point-size="9" color="{faint}">'
@@ -91,7 +91,7 @@ def _label(node: Node, faint: str, legend: Legend | None) -> str:
     ]
     lines = list(node.lines)
     if legend is not None and node.kind != "port":
-        metric = elided(printable(legend.metric), _LONGEST_NAME)
+        metric = elide(printable(legend.metric), _LONGEST_NAME)
         lines.append(
             "no value" if node.value is None else f"{metric} {_amount(node.value, legend)}"
         )
@@ -132,7 +132,7 @@ def _link(link: Link, place: int) -> str:
 
 
 def _heading(drawing: Drawing) -> str:
-    title = _text(elided(drawing.title, 60))
+    title = _text(elide(drawing.title, 60))
     rows = [f'<font point-size="15" color="{INK}"><b>{title}</b></font>']
     rows += [
         f'<font point-size="9" color="{FAINT}">{_text(line)}</font>'
@@ -161,7 +161,7 @@ def _legend(legend: Legend) -> str:
             f"</td><td>{small} no value ({legend.missing:,})</font></td>"
         )
     low, high = (_amount(end, legend) for end in ends)
-    metric = elided(printable(legend.metric), _LONGEST_NAME)
+    metric = elide(printable(legend.metric), _LONGEST_NAME)
     return (
         '<table border="0" cellborder="0" cellspacing="0" cellpadding="0"><tr>'
         f"<td>{small}<b>{_text(metric)}</b>  {_text(low)} </font></td>{bar}"

@@ -9,7 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from quantscope.errors import BadConfigError, MissingExtraError, QuantscopeError
-from quantscope.plain_text import elided, printable
+from quantscope.plain_text import elide, printable
 from quantscope.report.graph.dot import to_dot
 from quantscope.report.graph.drawing import Drawing
 from quantscope.report.graph.html import to_html
@@ -105,7 +105,7 @@ def _add_titles(svg: bytes, drawing: Drawing) -> bytes:
     root = ElementTree.fromstring(svg)
     titles = {node.key: node.hover or printable(node.name) for node in drawing.nodes}
     titles |= {f"link{place}": link.hover for place, link in enumerate(drawing.links)}
-    names = {node.key: elided(printable(node.name), _LONGEST_NAME) for node in drawing.nodes}
+    names = {node.key: elide(printable(node.name), _LONGEST_NAME) for node in drawing.nodes}
     for group in root.iter(f"{{{_SVG}}}g"):
         key = group.get("id", "")
         title = group.find(f"{{{_SVG}}}title")

@@ -13,7 +13,7 @@ from quantscope.model import (
     QuantTensor,
     joins_past_weights,
 )
-from quantscope.plain_text import elided, printable
+from quantscope.plain_text import elide, printable
 from quantscope.report.graph.drawing import Drawing, Legend, Link, Node, kind_of
 from quantscope.report.graph.overlay import Overlay
 from quantscope.report.network_text import (
@@ -165,7 +165,7 @@ def _layer(network: Network, layer: Layer, key: str, batch: Dim) -> Node:
     kind = type_text(layer, in_quantized=network.is_quantized)
     short = attributes_text(layer.telling_attributes)
     shape = shape_text(layer.outputs[0].shape, batch=batch) if layer.outputs else ""
-    lines = [elided(f"{kind}  {short}".rstrip(), 48)]
+    lines = [elide(f"{kind}  {short}".rstrip(), 48)]
     if weight := layer.weight:
         lines.append(_weight_line(weight))
     hover = [
@@ -224,7 +224,7 @@ def _raw_node(graph: RawGraph, node: RawNode, key: str) -> Node:
         node.name or node.op_type,
         kind_of(node.op_type),
         shape,
-        tuple(elided(printable(line), 48) for line in lines),
+        tuple(elide(printable(line), 48) for line in lines),
         _hover(hover),
     )
 
@@ -255,4 +255,4 @@ def _subtitle(network: Network) -> str:
 
 
 def _hover(lines: list[str]) -> str:
-    return elided("\n".join(printable(line) for line in lines if line), _MOST_HOVER)
+    return elide("\n".join(printable(line) for line in lines if line), _MOST_HOVER)

@@ -9,7 +9,7 @@ from typing import Any
 from quantscope.errors import BadConfigError, BadDataError
 from quantscope.files import read_json
 from quantscope.model import Network
-from quantscope.plain_text import elided, printable
+from quantscope.plain_text import elide, printable
 
 _UNITS = {
     "_db": "dB",
@@ -65,7 +65,7 @@ def make_overlay(content: Any, network: Network, metric: str | None, *, source: 
     table = next(table for table in tables if metric in _columns(table))
     values = _values(table, network, metric)
     if not any(value is not None for value in values.values()):
-        first = elided(printable(str(table[0].get("layer") or table[0].get("name"))), 60)
+        first = elide(printable(str(table[0].get("layer") or table[0].get("name"))), 60)
         raise BadDataError(
             f"{source} has {metric!r} for no layer of {network.path.name}; its first row is "
             f"{first!r}"
@@ -156,6 +156,6 @@ def _unit(metric: str) -> str:
 def _listed(columns: Sequence[str]) -> str:
     if not columns:
         return "it holds no numbers"
-    shown = ", ".join(elided(printable(name), 40) for name in columns[:_MOST_COLUMNS])
+    shown = ", ".join(elide(printable(name), 40) for name in columns[:_MOST_COLUMNS])
     more = len(columns) - _MOST_COLUMNS
     return f"there are: {shown}" + (f" and {more} more" if more > 0 else "")

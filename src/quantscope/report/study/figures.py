@@ -29,7 +29,7 @@ from quantscope.report.figures import (
     note,
     theme_of,
 )
-from quantscope.report.wording import signed
+from quantscope.report.wording import format_signed
 from quantscope.study import Change, Measured, StudyResult, StudyRow
 
 EXECUTION_COLOURS = {"reference": BLUE, "runtime": VERMILLION}
@@ -69,7 +69,7 @@ def accuracy_figure(
     axes.axvline(0, color=theme_of(axes).ink, linewidth=1.2, zorder=1)
     axes.set_ylim(-0.8, len(rows) - 0.2)
     axes.set_yticks(range(len(rows)), [row.label for row in rows])
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: signed(round(value, 6))))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_signed(round(value, 6))))
     right = axes.secondary_yaxis("right")
     right.set_yticks(range(len(rows)), [_accuracies(row) for row in rows])
     right.tick_params(labelsize=SMALL, colors=theme_of(axes).ink, length=0)
@@ -143,7 +143,7 @@ def calibration_figure(
         )
     axes.axhline(0, color=theme_of(axes).ink, linewidth=1.2, zorder=1)
     axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: signed(round(value, 6))))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_signed(round(value, 6))))
     axes.legend(
         loc="upper center",
         bbox_to_anchor=(0.5, -0.13),
@@ -233,7 +233,7 @@ def confusion_figure(result: StudyResult) -> Figure | None:
         delta, label, execution, measured = entry
         axes = dress(
             figure.add_subplot(1, len(chosen), number),
-            title=f"{name}: {signed(100 * delta, '+.2f')} points, {execution}",
+            title=f"{name}: {format_signed(100 * delta, '+.2f')} points, {execution}",
             x="predicted class\n\n" + textwrap.fill(label, 52),
             y="true class" if number == 1 else "",
         )
@@ -323,7 +323,7 @@ def study_figures(result: StudyResult) -> dict[str, Figure]:
 def _write_values(axes: Axes, values: Any, limit: float, form: str, *, colours: Any = None) -> None:
     """Write each cell's value; a 0 is left out where cells have colours of their own."""
     for (row, column), value in np.ndenumerate(values):
-        text = "" if np.isnan(value) else signed(value, form)
+        text = "" if np.isnan(value) else format_signed(value, form)
         if not text or (colours is not None and text == "0"):
             continue
         shade = value if colours is None else colours[row, column]

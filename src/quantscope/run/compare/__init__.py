@@ -1,7 +1,7 @@
 """A float and a quantized network on the same samples, tensor by tensor.
 
 How it is put together
-- `pair.py` has the protocol: a `PairRun` runs both networks and gives sums between them;
+- `joint_run.py` has the protocol: a `JointRun` runs both networks and gives sums between them;
   `compare.py` drives it. `sources.py` says where an error can come from, `sums.py` how values are
   summed.
 - `statistics.py` says what the sums mean, `scores.py` what the outputs have in common, `weights.py`
@@ -13,17 +13,23 @@ How something is added
   and what it means in `statistics.py`.
 """
 
-from quantscope.run.compare.compare import compare, compare_pair, pair_networks, small_batch
-from quantscope.run.compare.pair import (
+from quantscope.run.compare.compare import (
+    Observer,
+    compare,
+    compare_run,
+    pair_comparable,
+    small_batch,
+)
+from quantscope.run.compare.joint_run import (
     ONLY_SQNR,
     Constants,
     Detail,
-    PairBatch,
-    PairRun,
+    JointBatch,
+    JointRun,
     Probe,
     ProbeSums,
 )
-from quantscope.run.compare.reading import flagged, from_another, reading, usual
+from quantscope.run.compare.reading import flag_tensors, from_another, reading, usual
 from quantscope.run.compare.results import (
     ChannelComparison,
     Comparison,
@@ -47,7 +53,7 @@ from quantscope.run.compare.sources import (
     find_pieces,
     region_before,
 )
-from quantscope.run.compare.statistics import Accumulator
+from quantscope.run.compare.statistics import RunningSums
 from quantscope.run.compare.sums import (
     CLIP_TOLERANCE,
     CLIPPED,
@@ -64,7 +70,7 @@ from quantscope.run.compare.sums import (
     source_sums,
     value_sums,
 )
-from quantscope.run.compare.weights import compare_constants, compared
+from quantscope.run.compare.weights import compare_arrays, compare_constants
 
 __all__ = [
     "CLIPPED",
@@ -74,21 +80,22 @@ __all__ = [
     "FLOAT_ENDS",
     "ONLY_SQNR",
     "SEVERAL_SCALES",
-    "Accumulator",
     "ChannelComparison",
     "Comparison",
     "Constants",
     "Detail",
     "ErrorSources",
+    "JointBatch",
+    "JointRun",
     "Layout",
     "Leaf",
     "MatchedTensors",
     "NoSourcesError",
-    "PairBatch",
-    "PairRun",
+    "Observer",
     "Pieces",
     "Probe",
     "ProbeSums",
+    "RunningSums",
     "ScoreKeeper",
     "SideBySide",
     "TensorComparison",
@@ -96,19 +103,19 @@ __all__ = [
     "VersionTensor",
     "clipped_sums",
     "compare",
+    "compare_arrays",
     "compare_constants",
-    "compare_pair",
+    "compare_run",
     "compare_with",
-    "compared",
     "ends_of",
     "energy_sums",
     "find_originals",
     "find_pieces",
-    "flagged",
+    "flag_tensors",
     "from_another",
     "layout_of",
     "nothing_is_below",
-    "pair_networks",
+    "pair_comparable",
     "reading",
     "region_before",
     "small_batch",

@@ -4,6 +4,7 @@ Both run side by side, and only sums of what lies between them are kept: memory 
 the samples, and no activation is carried into Python.
 """
 
+from collections.abc import Callable
 from math import prod
 
 import numpy as np
@@ -17,22 +18,25 @@ from quantscope.model import (
     Pairing,
     need_original,
     open_model,
-    pair,
+    pair_networks,
     recorded_digest,
 )
 from quantscope.model.pairing import Constants
 from quantscope.progress import Progress, silent
 from quantscope.run.batches import cores, run_side_by_side
-from quantscope.run.compare.pair import Detail, PairRun
+from quantscope.run.compare.joint_run import Detail, JointRun, ProbeSums
 from quantscope.run.compare.results import Comparison, Uncompared
 from quantscope.run.compare.scores import ScoreKeeper
-from quantscope.run.compare.statistics import Accumulator
+from quantscope.run.compare.statistics import RunningSums
 from quantscope.run.outputs import sample_word
 from quantscope.run.runnable import open_runnable
 
 # The largest activation of a batch stays near the cores: measured, not a limit of anything.
 _ACTIVATION_BYTES_A_BATCH = 1 << 20
 _LARGEST_BATCH = 256
+
+Observer = Callable[[ProbeSums, int], None]
+"""Is given the sums of each probe for each batch, and how many of its rows are samples."""
 
 
 def compare(
@@ -66,18 +70,22 @@ def compare(
     quantized = open_runnable(opened, execution=execution, int8_kernels=int8_kernels, threads=1)
     floats = open_runnable(need_original(opened, float_model), execution="reference", threads=1)
     run = quantized.against(floats, detail=detail)
-    return compare_pair(run, images, threads=threads, batch=batch, progress=progress)
+    return compare_run(run, images, threads=threads, batch=batch, progress=progress)
 
 
-def compare_pair(
-    run: PairRun,
+def compare_run(
+    run: JointRun,
     images: Samples,
     *,
     threads: int = 0,
     batch: int | None = None,
+    observe: Observer | None = None,
     progress: Progress = silent,
 ) -> Comparison:
-    """Run all samples through both networks, and say what the sums between them mean."""
+    """Run all samples through both networks, and say what the sums between them mean.
+
+    `observe` sees the sums of each batch, in the samples' order, before they are added up.
+    """
     quantized, threads = run.quantized, threads or cores()
     size = run.batch_size(batch)
     scores = ScoreKeeper(
@@ -86,34 +94,36 @@ def compare_pair(
         model=quantized.name,
         probabilities=quantized.gives_probabilities,
     )
-    accumulators: dict[str, Accumulator] = {}
+    so_far: dict[str, RunningSums] = {}
     done = 0
-    with run.started(images, size, threads):
+    with run.start(images, size, threads):
         batches = run.batches(images, size)
         for (_, rows, count), found in run_side_by_side(run.run, batches, threads=threads):
             scores.add(found.float_outputs, found.quantized_outputs, rows, count)
             for sums in found.sums:
                 name = sums.probe.pair.name
-                if name not in accumulators:
-                    accumulators[name] = Accumulator(sums.probe)
-                accumulators[name].add(sums.statistics, sums.numbers, rows, count)
+                if name not in so_far:
+                    so_far[name] = RunningSums(sums.probe)
+                so_far[name].add(sums.statistics, sums.numbers, rows, count)
+                if observe is not None:
+                    observe(sums, count)
             done += count
             progress("Comparing", done, len(images))
     unseen = dict(run.unseen())
-    seen = [each for name, each in accumulators.items() if name not in unseen]
+    seen = [each for name, each in so_far.items() if name not in unseen]
     return run.finish(_comparison(run, images, seen, unseen, scores))
 
 
 def _comparison(
-    run: PairRun,
+    run: JointRun,
     images: Samples,
-    accumulators: list[Accumulator],
+    so_far: list[RunningSums],
     unseen: dict[str, str],
     scores: ScoreKeeper,
 ) -> Comparison:
     compared, not_compared = run.constants()
-    found = {a.probe.pair.name: a.finish() for a in accumulators if not a.mixed} | compared
-    unseen |= {a.probe.pair.name: a.mixed for a in accumulators if a.mixed}
+    found = {a.probe.pair.name: a.finish() for a in so_far if not a.mixed} | compared
+    unseen |= {a.probe.pair.name: a.mixed for a in so_far if a.mixed}
     missing = [Uncompared(u.name, u.role, u.reason) for u in run.pairing.unpaired] + not_compared
     order = {tensor.name: place for place, tensor in enumerate(run.network.tensors)}
     model = run.quantized.model
@@ -130,7 +140,7 @@ def _comparison(
         unpaired=tuple(missing),
         unseen=tuple(Uncompared(name, "activation", why) for name, why in unseen.items()),
         output=scores.finish(),
-        not_finite_from=next(filter(None, (a.not_finite(images) for a in accumulators)), None),
+        not_finite_from=next(filter(None, (a.not_finite(images) for a in so_far)), None),
         provenance=run.provenance(),
         made_from=recorded_digest(model) if run.is_told_by_digest() else None,
         no_output=scores.no_classes,
@@ -139,11 +149,11 @@ def _comparison(
     )
 
 
-def pair_networks(
+def pair_comparable(
     float_network: Network, network: Network, constants: tuple[Constants, Constants] | None = None
 ) -> Pairing:
     """Pair two networks that must have an output in common."""
-    pairing = pair(float_network, network, constants=constants)
+    pairing = pair_networks(float_network, network, constants=constants)
     if not pairing.outputs:
         raise BadModelError(
             f"{float_network.path.name} and {network.path.name} have no output in common; "

@@ -59,7 +59,7 @@ def usual(comparison: Comparison) -> str | None:
     )
 
 
-def flagged(comparison: Comparison) -> frozenset[str]:
+def flag_tensors(comparison: Comparison) -> frozenset[str]:
     medians = _usual(comparison)
     return frozenset(t.name for t in comparison.tensors if _sentence(t, medians))
 

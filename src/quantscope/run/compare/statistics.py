@@ -13,7 +13,7 @@ from quantscope.arithmetic import sqnr_db_of_energies
 from quantscope.data import Samples
 from quantscope.plain_text import many
 from quantscope.run.batches import BYTES_AT_ONCE
-from quantscope.run.compare.pair import Probe
+from quantscope.run.compare.joint_run import Probe
 from quantscope.run.compare.results import (
     ChannelComparison,
     ErrorSources,
@@ -41,7 +41,7 @@ def ideal_rmse_steps(share_not_zero: float, local_error: float) -> float:
 
 
 @dataclass
-class Accumulator:
+class RunningSums:
     """The sums of one probe so far; memory does not grow with images."""
 
     probe: Probe

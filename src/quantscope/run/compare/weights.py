@@ -71,7 +71,7 @@ def _compare(
         if f.size != q.size or pair.role == "weight":
             return f"its shape is {list(q.shape)}, the float one's {list(f.shape)}"
         f = f.reshape(q.shape)
-    return compared(pair, tensor, f, q, compared_channel_axis(layer, q.ndim))
+    return compare_arrays(pair, tensor, f, q, compared_channel_axis(layer, q.ndim))
 
 
 def _compare_folded(pair: TensorPair, tensor: QuantTensor, layer: Layer) -> TensorComparison | str:
@@ -81,7 +81,7 @@ def _compare_folded(pair: TensorPair, tensor: QuantTensor, layer: Layer) -> Tens
         folded = ", ".join(pair.through)
         return f"{folded} was folded into it: the float model does not hold what it was made from"
     f, q = (np.asarray(v, np.float64) for v in (values, tensor.values()))
-    return compared(pair, tensor, f, q, compared_channel_axis(layer, q.ndim))
+    return compare_arrays(pair, tensor, f, q, compared_channel_axis(layer, q.ndim))
 
 
 def _read(constants: Constants, operand: Operand | None) -> Values | None:
@@ -89,7 +89,7 @@ def _read(constants: Constants, operand: Operand | None) -> Values | None:
     return None if array is None else np.asarray(array, np.float64)
 
 
-def compared(
+def compare_arrays(
     pair: TensorPair, tensor: QuantTensor, f: Values, q: Values, axis: int
 ) -> TensorComparison:
     """Compare two arrays of one shape; `axis` is that of the output channels."""

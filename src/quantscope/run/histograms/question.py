@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from quantscope.data import Feeds, Samples
 from quantscope.model import Network, QuantTensor
-from quantscope.model.pairing import Pairing, TensorPair, constants_of, pair
+from quantscope.model.pairing import Pairing, TensorPair, constants_of, pair_networks
 from quantscope.run.compare import Uncompared
 from quantscope.run.histograms.results import Histogram, Histograms, SeriesName
 from quantscope.run.histograms.series import Counting, Tally, choose_counting
@@ -121,7 +121,7 @@ def _pair(floats: Runnable, quantized: Runnable) -> Pairing:
         constants_of(floats.model, floats.network),
         constants_of(quantized.model, quantized.network),
     )
-    return pair(floats.network, quantized.network, constants=constants)
+    return pair_networks(floats.network, quantized.network, constants=constants)
 
 
 def _counted(chosen: Counting, floats: Array | None, bins: int) -> Histogram:

@@ -27,7 +27,7 @@ from quantscope.run.integers.layer import (
     Side,
     operand_side,
     output_tensors,
-    refused,
+    refusal,
 )
 
 ELEMENTWISE_OPS = frozenset({*FUNCTIONS, "Concat", "Mul", "Resize", "Softmax"})
@@ -59,11 +59,11 @@ def elementwise_layer(network: Network, graph: OnnxGraph, layer: Layer) -> Eleme
     operands = [operand for operand in layer.inputs if operand.role != "setting"]
     sides = tuple(operand_side(network, graph, layer, operand) for operand in operands)
     if not outputs:
-        raise refused(network, layer, "writes real numbers that no quantizer follows")
+        raise refusal(network, layer, "writes real numbers that no quantizer follows")
     named = [(side.tensor.name, side.params) for side in sides]
     for name, params in (*named, *((tensor.name, tensor.params) for tensor in outputs)):
         if params.scale.size > 1 or not params.is_integer:
-            raise refused(network, layer, f"has {name}, which has several scales")
+            raise refusal(network, layer, f"has {name}, which has several scales")
     return Elementwise(layer, sides, outputs, _apply(network, graph, layer, sides))
 
 
@@ -80,12 +80,12 @@ def _apply(network: Network, graph: OnnxGraph, layer: Layer, sides: tuple[Side, 
     if layer.op_type == "Softmax":
         along: Any = layer.attributes.get("axis", -1)
         if network.opset is not None and network.opset < 13 and along != -1:
-            raise refused(network, layer, "is a Softmax of several axes, as old opsets have it")
+            raise refusal(network, layer, "is a Softmax of several axes, as old opsets have it")
         return lambda parts, y, _: qlinear_softmax(parts[0], params[0], y, axis=along)
     if layer.op_type == "Resize":
         return _nearest(network, graph, layer, params[0])
     if layer.op_type not in FUNCTIONS:
-        raise refused(network, layer, f"is a {layer.op_type} of a number that is not quantized")
+        raise refusal(network, layer, f"is a {layer.op_type} of a number that is not quantized")
     facts = {k: v for k, v in layer.attributes.items() if k in _OF_FUNCTION}
 
     return lambda parts, y, _: look_up(
@@ -101,7 +101,7 @@ def _nearest(network: Network, graph: OnnxGraph, layer: Layer, own: QuantParams)
     scales = next((a for a in arrays if a is not None and a.dtype.kind == "f" and a.size), None)
     is_whole = scales is not None and bool((scales == np.rint(scales)).all())
     if facts.get("mode", "nearest") != "nearest" or how != _NEAREST or not is_whole:
-        raise refused(network, layer, "resizes by more than repeating what it reads")
+        raise refusal(network, layer, "resizes by more than repeating what it reads")
     assert scales is not None
     repeats = [int(scale) for scale in scales]
 

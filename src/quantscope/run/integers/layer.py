@@ -85,19 +85,19 @@ def integer_layer(network: Network, graph: OnnxGraph, layer: Layer) -> IntegerLa
     """Describe a layer, or refuse it with one line: what keeps it from being integers."""
     kind = _KINDS.get(layer.op_type)
     if kind is None or not layer.outputs:
-        raise refused(network, layer, f"is a {layer.op_type}, which is not computed in integers")
+        raise refusal(network, layer, f"is a {layer.op_type}, which is not computed in integers")
     outputs, relu = _outputs(network, layer)
     operands = [operand for operand in layer.inputs if operand.role != "setting"]
     count = 1 if kind == "AveragePool" else 2
     sides = tuple(operand_side(network, graph, layer, operand) for operand in operands[:count])
     if len(sides) < count:
-        raise refused(network, layer, "reads a number that is not quantized")
+        raise refusal(network, layer, "reads a number that is not quantized")
     for side in sides if kind == "Add" else sides[:1]:
         if side.params.scale.size > 1:
-            raise refused(network, layer, f"reads {side.tensor.name}, which has several scales")
+            raise refusal(network, layer, f"reads {side.tensor.name}, which has several scales")
     for tensor in outputs:
         if tensor.params.scale.size > 1 or not tensor.params.is_integer:
-            raise refused(network, layer, f"writes {tensor.name}, which has several scales")
+            raise refusal(network, layer, f"writes {tensor.name}, which has several scales")
     made = IntegerLayer(layer, kind, sides, outputs, relu)
     if kind == "AveragePool":
         return _pool(network, graph, made)
@@ -140,7 +140,7 @@ def window_attributes(layer: Layer) -> ConvAttributes:
     )
 
 
-def refused(network: Network, layer: Layer, reason: str) -> BadModelError:
+def refusal(network: Network, layer: Layer, reason: str) -> BadModelError:
     return BadModelError(f"{layer.name} of {network.path.name} {reason}")
 
 
@@ -175,14 +175,14 @@ def operand_side(network: Network, graph: OnnxGraph, layer: Layer, operand: Oper
     """Describe one operand; a stored one that a Transpose turns is turned here."""
     tensor = operand.quant
     if operand.run_time_dtype is not None:
-        raise refused(
+        raise refusal(
             network, layer, f"reads {operand.name}, whose scale is found when the model runs"
         )
     if tensor is None:
-        raise refused(network, layer, f"reads {operand.name}, which is not quantized")
+        raise refusal(network, layer, f"reads {operand.name}, which is not quantized")
     if not tensor.params.is_integer or tensor.params.block_size:
         kind = "in blocks" if tensor.params.block_size else f"to {tensor.params.dtype}"
-        raise refused(network, layer, f"reads {tensor.name}, which is quantized {kind}")
+        raise refusal(network, layer, f"reads {tensor.name}, which is quantized {kind}")
     if not tensor.has_data:
         return Side(tensor, tensor.params, None)
     side = Side(tensor, tensor.params, tensor.integers())
@@ -191,7 +191,7 @@ def operand_side(network: Network, graph: OnnxGraph, layer: Layer, operand: Oper
         source = input_names(node)[0] if node is not None else ""
         stored = source in (*tensor.integer_names, *tensor.dequantized_names)
         if node is None or node.op_type != "Transpose" or not stored:
-            raise refused(network, layer, f"reads {tensor.name} in another layout")
+            raise refusal(network, layer, f"reads {tensor.name} in another layout")
         perm = node.attributes.get("perm")
         side = _transposed(side, None if perm is None else tuple(perm.value))
     return side
@@ -214,17 +214,17 @@ def _product(
     layer, (x, w) = spec.layer, spec.sides
     facts = layer.attributes
     if spec.kind == "Conv" and w.data is None:
-        raise refused(network, layer, f"has computed weights, {w.tensor.name}")
+        raise refusal(network, layer, f"has computed weights, {w.tensor.name}")
     if spec.kind == "Gemm":
         if facts.get("transA") or (facts.get("transB") and w.data is None):
-            raise refused(network, layer, "transposes what it reads")
+            raise refusal(network, layer, "transposes what it reads")
         if facts.get("transB"):
             w = _transposed(w)
     if w.params.scale.size > 1:
         rank = 0 if w.data is None else w.data.ndim
         axis = w.params.axis
         if not rank or axis is None or axis % rank != weight_channel_axis(spec.kind, rank):
-            raise refused(network, layer, f"has scales along the summed axis of {w.tensor.name}")
+            raise refusal(network, layer, f"has scales along the summed axis of {w.tensor.name}")
     attributes = window_attributes(layer) if spec.kind == "Conv" else _DEFAULT
     alpha, beta = (facts.get(name, 1.0) for name in ("alpha", "beta"))
     made = replace(
@@ -236,7 +236,7 @@ def _product(
     if bias is None:
         return made
     if beta != 1.0:
-        raise refused(network, layer, f"multiplies its bias by {beta}")
+        raise refusal(network, layer, f"multiplies its bias by {beta}")
     return _biased(network, graph, made, bias)
 
 
@@ -254,10 +254,10 @@ def _biased(network: Network, graph: OnnxGraph, spec: IntegerLayer, bias: Operan
     else:
         array = graph.array(bias.name)
         if array is None:
-            raise refused(network, spec.layer, f"has a computed bias, {bias.name}")
+            raise refusal(network, spec.layer, f"has a computed bias, {bias.name}")
         integers, real, is_whole = None, array.astype(np.float64).reshape(-1), False
     if real.size not in (1, channels):
-        raise refused(network, spec.layer, f"has {real.size} bias values, {channels} channels")
+        raise refusal(network, spec.layer, f"has {real.size} bias values, {channels} channels")
     if is_whole:
         return replace(spec, bias=integers)
     return replace(spec, real_bias=real)
@@ -273,7 +273,7 @@ def _channels(spec: IntegerLayer) -> int:
 def _pool(network: Network, graph: OnnxGraph, spec: IntegerLayer) -> IntegerLayer:
     layer = spec.layer
     if not spec.outputs:
-        raise refused(network, layer, "writes real numbers that no quantizer follows")
+        raise refusal(network, layer, "writes real numbers that no quantizer follows")
     if layer.op_type == "AveragePool":
         kernel: Any = layer.attributes.get("kernel_shape", ())
         padded = bool(layer.attributes.get("count_include_pad", 0))
@@ -291,7 +291,7 @@ def _pool(network: Network, graph: OnnxGraph, spec: IntegerLayer) -> IntegerLaye
             or axes is None
             or {a % len(shape) for a in axes} != {*range(2, len(shape))}
         ):
-            raise refused(network, layer, "averages other axes than an image's")
+            raise refusal(network, layer, "averages other axes than an image's")
         return replace(spec, keeps_axes=bool(layer.attributes.get("keepdims", 1)))
     return spec
 

@@ -22,12 +22,12 @@ from quantscope.run.integers.layer import (
     Array,
     IntegerLayer,
     integer_layer,
-    refused,
+    refusal,
     window_attributes,
 )
-from quantscope.run.integers.passed import Passed, passed_layer, real
+from quantscope.run.integers.passed import Passed, pass_layer, real
 
-MOVING_OPS = frozenset(
+CARRYING_OPS = frozenset(
     {
         *("Dropout", "Flatten", "Identity", "MaxPool", "Pad", "Relu"),
         *("Reshape", "Squeeze", "Transpose", "Unsqueeze"),
@@ -204,11 +204,11 @@ def _step(network: Network, graph: OnnxGraph, layer: Layer, read_real: frozenset
         step = _integer_step(network, graph, layer)
     except BadModelError as error:
         reason = str(error).removeprefix(f"{layer.name} of {network.path.name} ")
-        return passed_layer(network, graph, layer, reason)
+        return pass_layer(network, graph, layer, reason)
     end = step.relu if isinstance(step, IntegerLayer) and step.relu else layer
     if step.outputs and not read_real.isdisjoint(o.name for o in end.outputs):
         reason = "writes what is also read before it is quantized"
-        return passed_layer(network, graph, layer, reason)
+        return pass_layer(network, graph, layer, reason)
     return step
 
 
@@ -226,16 +226,16 @@ def _integer_step(
     if layer.op_type in COMPUTING_OPS:
         step = integer_layer(network, graph, layer)
         if not step.outputs and layer.outputs[0].name != network.outputs[0].name:
-            raise refused(network, layer, "writes real numbers that no quantizer follows")
+            raise refusal(network, layer, "writes real numbers that no quantizer follows")
         return step
-    if layer.op_type not in MOVING_OPS:
-        raise refused(network, layer, f"is a {layer.op_type}, which is not computed in integers")
+    if layer.op_type not in CARRYING_OPS:
+        raise refusal(network, layer, f"is a {layer.op_type}, which is not computed in integers")
     operand = next((o for o in layer.inputs if o.role == "activation"), None)
     source, target = operand.quant if operand else None, layer.outputs[0].quant
     if source is None or target is None:
-        raise refused(network, layer, "reads or writes real numbers, not integers")
+        raise refusal(network, layer, "reads or writes real numbers, not integers")
     if not source.params.is_per_tensor or not source.params.is_integer:
-        raise refused(network, layer, f"reads {source.name}, which has several scales")
+        raise refusal(network, layer, f"reads {source.name}, which has several scales")
     same = [t for t in network.tensors if t is not target and target.float_name is not None]
     outputs = (target, *(t for t in same if t.float_name == target.float_name))
     return Move(layer, source, outputs, _mover(network, graph, layer, source))
@@ -260,7 +260,7 @@ def _mover(
     # What is left only changes the shape. Shape inference knows it but for the first axis.
     shape = layer.outputs[0].shape
     if shape is None or not all(isinstance(dim, int) for dim in shape[1:]):
-        raise refused(network, layer, "writes a shape that is known only when it runs")
+        raise refusal(network, layer, "writes a shape that is known only when it runs")
     sizes = [int(dim) for dim in shape[1:] if isinstance(dim, int)]
     return lambda x: x.reshape(-1, *sizes)
 
@@ -288,7 +288,7 @@ def _pad(
     is_zero = value is None or not np.any(value)
     mode = layer.attributes.get("mode", "constant")
     if pads is None or len(settings) > 2 or not is_zero or mode != "constant":
-        raise refused(network, layer, "pads with something else than zeros")
+        raise refusal(network, layer, "pads with something else than zeros")
     widths = np.asarray(pads).reshape(2, -1).T.tolist()
     return lambda x: np.pad(x, widths, constant_values=zero_point)
 
@@ -313,7 +313,7 @@ def _check_sources(network: Network, steps: Sequence[Step], known: set[str]) -> 
         names = [step.source.name] if isinstance(step, Move) else step.activations
         for name in names:
             if name not in known:
-                raise refused(network, step.layer, f"reads {name}, which no integer layer makes")
+                raise refusal(network, step.layer, f"reads {name}, which no integer layer makes")
 
 
 def _result(network: Network, steps: Sequence[Step]) -> str:

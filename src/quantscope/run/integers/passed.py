@@ -11,7 +11,7 @@ from quantscope.arithmetic import dequantize, quantize
 from quantscope.model import Layer, Network, QuantTensor
 from quantscope.model.onnx import DEFAULT_DOMAINS, OnnxGraph, input_names, output_names
 from quantscope.model.pairing import Constants
-from quantscope.run.integers.layer import Array, refused
+from quantscope.run.integers.layer import Array, refusal
 
 
 def real(name: str) -> str:
@@ -61,12 +61,12 @@ class Passed:
         return found
 
 
-def passed_layer(network: Network, graph: OnnxGraph, layer: Layer, reason: str) -> Passed:
+def pass_layer(network: Network, graph: OnnxGraph, layer: Layer, reason: str) -> Passed:
     """Let a layer be computed as float, or refuse it where it is no operator of onnx's own."""
     node = next((graph.makers.get(o.name) for o in layer.outputs), None)
     evaluable = node is not None and node.domain in DEFAULT_DOMAINS
     if node is None or not evaluable or layer.op_type != layer.file_op_type:
-        raise refused(network, layer, reason)
+        raise refusal(network, layer, reason)
     constants = Constants(network, graph)
     stored: dict[str, Array] = {}
     for operand in layer.inputs:
@@ -74,11 +74,11 @@ def passed_layer(network: Network, graph: OnnxGraph, layer: Layer, reason: str) 
             continue
         array = graph.array(operand.name) if operand.role == "setting" else constants.array(operand)
         if array is None:
-            raise refused(network, layer, reason)
+            raise refusal(network, layer, reason)
         stored[operand.name] = array
     known = set(stored) | {operand.name for operand in layer.activations}
     if any(name and name not in known for name in input_names(node)):
-        raise refused(network, layer, reason)
+        raise refusal(network, layer, reason)
     return Passed(layer, reason, node, stored, network.opset or 0, _quantizers(network, layer))
 
 

@@ -25,8 +25,8 @@ from quantscope.model import (
 )
 from quantscope.model.onnx import OnnxModel
 from quantscope.run.capture import Capture, CapturedTensor, capture
-from quantscope.run.counterpart import float_tensor_of
 from quantscope.run.integers.compute import compute, operands_of
+from quantscope.run.integers.float_by_name import name_float_value
 from quantscope.run.integers.layer import COMPUTING_OPS, Array, IntegerLayer, integer_layer
 from quantscope.run.integers.trace_runtime import RuntimeTrace, trace_runtime
 from quantscope.run.integers.trace_terms import Multiplier, Parts, Term, take_apart
@@ -304,7 +304,7 @@ def _float_value(
     if original is None:
         return None, None, "the float model is not known; give it with --float"
     try:
-        name = float_tensor_of(original.network, spec.layer.name, spec.output)
+        name = name_float_value(original.network, spec.layer.name, spec.output)
     except BadModelError as error:
         if given is not None:
             raise

@@ -27,7 +27,7 @@ from quantscope.run.onnx.sessions import open_session, run_session, session_of
 from quantscope.run.runnable import Runnable, Scores
 
 if TYPE_CHECKING:
-    from quantscope.run.onnx.compare import OnnxPair
+    from quantscope.run.onnx.compare import OnnxJointRun
     from quantscope.run.onnx.whatif import OnnxEditedRunner
 
 Array = NDArray[Any]
@@ -119,10 +119,10 @@ class OnnxRunnable(Runnable):
 
     def against(
         self, floats: Runnable, pairing: Pairing | None = None, *, detail: Detail = "full"
-    ) -> "OnnxPair":
-        from quantscope.run.onnx.compare import OnnxPair
+    ) -> "OnnxJointRun":
+        from quantscope.run.onnx.compare import OnnxJointRun
 
-        return OnnxPair(self, floats.model.as_onnx("compare"), pairing, detail=detail)
+        return OnnxJointRun(self, floats.model.as_onnx("compare"), pairing, detail=detail)
 
     def under_edits(
         self, editor: Editor, samples: Samples, *, batch: int | None, kept_bytes_limit: int

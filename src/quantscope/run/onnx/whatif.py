@@ -61,7 +61,7 @@ class OnnxEditedRunner:
         answers = gather_outputs(self._runnable, self.samples, batch=self._batch, progress=progress)
         return answers.outputs
 
-    def edited(self, applied: Applied, progress: Progress) -> Outputs:
+    def run_edited(self, applied: Applied, progress: Progress) -> Outputs:
         return self.suffix.outputs_of(self.graph_of(applied), progress)
 
     def kernels_changed(self, applied: Applied) -> tuple[KernelChange, ...]:

@@ -21,8 +21,8 @@ from quantscope.model.pairing import Pairing
 from quantscope.progress import Progress
 from quantscope.run.classes import class_scores
 from quantscope.run.compare import (
-    Accumulator,
     Comparison,
+    RunningSums,
     ScoreKeeper,
     TensorComparison,
     Uncompared,
@@ -149,7 +149,7 @@ class SqnrReader:
             digests = {name: own + seen.digest(names[name]) for name, own in digests.items()}
         old = {} if known is None else known.digests
         new = [p for p in compared.probes if old.get(p.pair.name) != digests[p.pair.name]]
-        accumulators = [Accumulator(probe) for probe in new]
+        so_far = [RunningSums(probe) for probe in new]
         scores: list[Array] = []
         ends = [probe.output for probe in new]
         first = compared.float_outputs.get(self._runnable.model.outputs[0].name)
@@ -158,14 +158,14 @@ class SqnrReader:
         # Of the unedited model all is measured, and nothing is cut for the next edit.
         may_cut = known is not None
         for batch in self._run(compared, graph, ends, new, seen, may_cut, progress) if ends else ():
-            for accumulator, probe in zip(accumulators, new, strict=True):
+            for each, probe in zip(so_far, new, strict=True):
                 sums = probe.sums(batch.values)
-                accumulator.add(sums.statistics, sums.numbers, batch.rows, batch.samples)
+                each.add(sums.statistics, sums.numbers, batch.rows, batch.samples)
             if first in ends:
                 # A copy: onnxruntime's own array would hold on to all memory of its session.
                 scores.append(batch.values[first][: batch.samples].copy())
-        by_name = {a.probe.pair.name: a for a in accumulators}
-        found = (a.finish() for a in accumulators if not a.mixed)
+        by_name = {a.probe.pair.name: a for a in so_far}
+        found = (a.finish() for a in so_far if not a.mixed)
         tensors = {row.name: row for row in mark_unquantized(found, off)}
         not_finite = {name: a.not_finite(self._parts.samples) for name, a in by_name.items()}
         made = {name for node in proto.graph.node for name in node.output}

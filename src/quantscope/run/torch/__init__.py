@@ -3,9 +3,9 @@
 How it is put together
 - `runnable.py` has a `Runnable` for each kind of file, `nodes.py` runs a program node by node,
   `script.py` follows an archive's graph, `seeing.py` reads inner values.
-- `pair.py` is the `PairRun`: `pairs.py` runs two programs side by side in the order of
-  `schedule.py` and `steps.py`, `probes.py` takes the sums, `sources.py` runs a layer again on other
-  inputs, `quantizers.py` has quantizers as functions, `weights.py` compares constants.
+- `joint_run.py` is the `JointRun`: `joint_programs.py` runs two programs side by side in the order
+  of `schedule.py` and `steps.py`, `probes.py` takes the sums, `sources.py` runs a layer again on
+  other inputs, `quantizers.py` has quantizers as functions, `weights.py` compares constants.
 - `whatif.py` runs edited programs whole, `whatif_sqnr.py` compares them.
 - `writes.py` knows which values are written into later; `threads.py` keeps threads and freed memory
   out of each other's way.

@@ -143,7 +143,7 @@ def float_scores(value: Any, model: str) -> NDArray[np.floating]:
 
 
 @contextmanager
-def exported_resnet8(weights: Model) -> Iterator[ProgramModel]:
+def export_resnet8(weights: Model) -> Iterator[ProgramModel]:
     """Export the network that weights (.safetensors) belong to, and open it like any program.
 
     Its file is there only within the context: what is run and measured must be loaded by then.

@@ -36,7 +36,7 @@ from quantscope.run.compare import Detail
 from quantscope.run.cpu import cpu_name
 from quantscope.run.histograms import ValueReader
 from quantscope.run.runnable import Runnable, Scores
-from quantscope.run.torch.nodes import Values, as_array, exported_resnet8
+from quantscope.run.torch.nodes import Values, as_array, export_resnet8
 from quantscope.run.torch.seeing import ProgramReader, read_values, see_archive, see_program
 from quantscope.run.torch.threads import one_thread_each
 from quantscope.run.torch.writes import Writes, why_unseen, writes_of
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from torch.fx import Node
 
-    from quantscope.run.torch.pair import ProgramPair
+    from quantscope.run.torch.joint_run import ProgramJointRun
     from quantscope.run.torch.whatif import ProgramEditedRunner
 
 Array = NDArray[Any]
@@ -143,8 +143,8 @@ class WeightsRunnable(TorchRunnable):
 
     @cached_property
     def as_program(self) -> "ProgramRunnable":
-        with exported_resnet8(self.model) as program:
-            return ProgramRunnable(program, stands_for=self.model).loaded()
+        with export_resnet8(self.model) as program:
+            return ProgramRunnable(program, stands_for=self.model).load()
 
     def is_value(self, name: str) -> bool:
         return self.as_program.is_value(name)
@@ -165,7 +165,7 @@ class WeightsRunnable(TorchRunnable):
 
     def against(
         self, floats: Runnable, pairing: Pairing | None = None, *, detail: Detail = "full"
-    ) -> "ProgramPair":
+    ) -> "ProgramJointRun":
         return self.as_program.against(floats, pairing, detail=detail)
 
     def under_edits(
@@ -211,7 +211,7 @@ class ProgramRunnable(TorchRunnable):
             return network
         return replace(network, path=self.model.path, digest=self.model.digest)
 
-    def loaded(self) -> "ProgramRunnable":
+    def load(self) -> "ProgramRunnable":
         """Read all that is read from the file when it is first asked for: the file may go."""
         _ = self.network
         return self
@@ -294,11 +294,13 @@ class ProgramRunnable(TorchRunnable):
 
     def against(
         self, floats: Runnable, pairing: Pairing | None = None, *, detail: Detail = "full"
-    ) -> "ProgramPair":
-        from quantscope.run.torch.pair import ProgramPair, fitting_pairing
+    ) -> "ProgramJointRun":
+        from quantscope.run.torch.joint_run import ProgramJointRun, pair_programs
 
         program = program_of(floats)
-        return ProgramPair(program, self, pairing or fitting_pairing(program, self), detail=detail)
+        return ProgramJointRun(
+            program, self, pairing or pair_programs(program, self), detail=detail
+        )
 
     def under_edits(
         self, editor: Editor, samples: Samples, *, batch: int | None, kept_bytes_limit: int
@@ -350,7 +352,7 @@ class ArchiveRunnable(TorchRunnable):
 
     def against(
         self, floats: Runnable, pairing: Pairing | None = None, *, detail: Detail = "full"
-    ) -> "ProgramPair":
+    ) -> "ProgramJointRun":
         del floats, pairing, detail
         raise self._refusal()
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from quantscope.errors import BadModelError
 from quantscope.model import compared_channel_axis
 from quantscope.model.pairing import UNLIKE, Pairing, Sample, TensorPair, weight_likeness
-from quantscope.run.compare import TensorComparison, Uncompared, compared
+from quantscope.run.compare import TensorComparison, Uncompared, compare_arrays
 from quantscope.run.torch.nodes import as_array, names_read
 from quantscope.run.torch.quantizers import operator_of
 
@@ -74,7 +74,7 @@ def _compare(
     if f.shape != q.shape:
         return f"its shape is {list(q.shape)}, the float one's {list(f.shape)}"
     axis = compared_channel_axis(quantized.network.layer(pair.layer), q.ndim)
-    return compared(pair, tensor, f, q, axis)
+    return compare_arrays(pair, tensor, f, q, axis)
 
 
 def float_constant(floats: "ProgramRunnable", pair: TensorPair) -> Values | None:

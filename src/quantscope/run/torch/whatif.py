@@ -13,7 +13,7 @@ from quantscope.progress import Progress
 from quantscope.run.evaluate import Evaluation
 from quantscope.run.outputs import Outputs, gather_outputs
 from quantscope.run.runnable import open_runnable
-from quantscope.run.torch.pair import fitting_pairing
+from quantscope.run.torch.joint_run import pair_programs
 from quantscope.run.torch.runnable import ProgramRunnable, program_of
 from quantscope.run.torch.whatif_sqnr import ProgramSqnr
 from quantscope.run.whatif import DownstreamSqnr, KernelChange
@@ -33,7 +33,7 @@ def open_edited(base: ProgramRunnable, applied: Applied) -> ProgramRunnable:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{base.model.path.stem}-edited.pt2"
         path.write_bytes(applied.to_bytes())
-        edited = program_of(open_runnable(open_model(path))).loaded()
+        edited = program_of(open_runnable(open_model(path))).load()
     _last_edited[base] = digest, edited
     return edited
 
@@ -63,7 +63,7 @@ class ProgramEditedRunner:
     def base(self, progress: Progress) -> Outputs:
         return self._outputs(self._base, progress)
 
-    def edited(self, applied: Applied, progress: Progress) -> Outputs:
+    def run_edited(self, applied: Applied, progress: Progress) -> Outputs:
         known = self._answers.get(applied.digest)
         if known is not None:
             return known
@@ -89,7 +89,7 @@ class ProgramEditedRunner:
     def _sqnr(self) -> ProgramSqnr:
         original = self._editor.original or need_original(self._editor.model)
         floats = program_of(open_runnable(original))
-        pairing = fitting_pairing(floats, self._base)
+        pairing = pair_programs(floats, self._base)
         return ProgramSqnr(self._base, floats, pairing, self.samples, batch=self._batch)
 
     @property

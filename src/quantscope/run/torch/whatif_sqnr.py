@@ -10,10 +10,10 @@ from quantscope.data import Samples
 from quantscope.model import Pairing, QuantTensor
 from quantscope.model.pairing import TensorPair
 from quantscope.progress import Progress
-from quantscope.run.compare import Comparison, compare_pair
+from quantscope.run.compare import Comparison, compare_run
 from quantscope.run.evaluate import Evaluation
+from quantscope.run.torch.joint_run import ProgramJointRun
 from quantscope.run.torch.nodes import names_read
-from quantscope.run.torch.pair import ProgramPair
 from quantscope.run.torch.quantizers import ProgramQuantizer, no_quantizer
 from quantscope.run.torch.runnable import ProgramRunnable
 from quantscope.run.whatif import (
@@ -54,7 +54,7 @@ class ProgramSqnr:
         `evaluation` is the edited program's.
         """
         if self._before is None:
-            run = ProgramPair(self._floats, self._base, self._pairing, detail="sqnr")
+            run = ProgramJointRun(self._floats, self._base, self._pairing, detail="sqnr")
             self._before = self._compare(run, progress)
         before = after = self._before
         downstream: tuple[str, ...] = ()
@@ -68,8 +68,8 @@ class ProgramSqnr:
     def _digests(self) -> Digests:
         return value_digests(self._base)
 
-    def _compare(self, run: ProgramPair, progress: Progress) -> Comparison:
-        return compare_pair(
+    def _compare(self, run: ProgramJointRun, progress: Progress) -> Comparison:
+        return compare_run(
             run,
             self._samples,
             threads=self._base.threads,
@@ -84,7 +84,7 @@ class ProgramSqnr:
         gone = {p.name: p for p in self._activations if p.name not in now}
         unquantized = [(gone[name], nothing) for name, nothing in instead.items()]
         tensors = tuple(now.get(t.name, t) for t in self._base.network.tensors)
-        run = ProgramPair(
+        run = ProgramJointRun(
             self._floats,
             edited.with_tensors(tensors),
             replace(self._pairing, pairs=tuple(p for p in self._activations if p.name in now)),

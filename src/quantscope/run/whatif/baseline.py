@@ -62,10 +62,10 @@ class Baseline:
         _ = self.base(progress)
         return self._evaluate_float(progress)
 
-    def edited(self, applied: Applied, progress: Progress) -> Evaluation:
+    def run_edited(self, applied: Applied, progress: Progress) -> Evaluation:
         """Evaluate an edited model."""
         _ = self.base(progress)
-        outputs = self.runner.edited(applied, _titled(progress, "the edited model"))
+        outputs = self.runner.run_edited(applied, _titled(progress, "the edited model"))
         return self._judge(
             outputs, progress, name=f"{self._runnable.name}, edited", digest=applied.digest
         )

@@ -11,7 +11,7 @@ from quantscope.errors import BadDataError
 from quantscope.model import QuantParams
 from quantscope.progress import Progress, silent
 from quantscope.run.evaluation import Evaluation
-from quantscope.run.paired import PairedDelta
+from quantscope.run.evaluation_delta import EvaluationDelta
 from quantscope.run.whatif.runner import KernelChange
 
 SCHEMA_VERSION = 1
@@ -41,10 +41,10 @@ class Effect:
     """
 
     evaluation: Evaluation
-    against_base: PairedDelta
+    against_base: EvaluationDelta
     applied: Applied
     unchanged: bool
-    against_float_of: Callable[[Progress], PairedDelta | None] = field(repr=False)
+    against_float_of: Callable[[Progress], EvaluationDelta | None] = field(repr=False)
     kernels_changed: tuple[KernelChange, ...] | None = None
     """Layers that are executed otherwise than in the unedited model, in runtime execution.
 
@@ -52,11 +52,11 @@ class Effect:
     """
 
     @property
-    def against_float(self) -> PairedDelta | None:
+    def against_float(self) -> EvaluationDelta | None:
         """The edited model minus the float one; see `find_against_float`."""
         return self.find_against_float()
 
-    def find_against_float(self, progress: Progress = silent) -> PairedDelta | None:
+    def find_against_float(self, progress: Progress = silent) -> EvaluationDelta | None:
         """Give the edited model minus the float one, which is run when first asked for.
 
         None where no float model is known, and where the score itself compares with it.
@@ -115,7 +115,7 @@ class Effect:
         }
 
 
-def _delta(delta: PairedDelta) -> dict[str, Any]:
+def _delta(delta: EvaluationDelta) -> dict[str, Any]:
     return {
         **delta.to_dict(),
         "per_class": [asdict(change) for change in delta.per_class],

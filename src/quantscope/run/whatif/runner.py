@@ -31,7 +31,7 @@ class EditedRunner(Protocol):
     def base(self, progress: Progress) -> Outputs:
         """Give the outputs of the model as it was opened."""
 
-    def edited(self, applied: Applied, progress: Progress) -> Outputs:
+    def run_edited(self, applied: Applied, progress: Progress) -> Outputs:
         """Give the outputs of an edited version, bit for bit those of a whole run."""
 
     def kernels_changed(self, applied: Applied) -> tuple[KernelChange, ...]:

@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from functools import partial
 
-from quantscope.data import SamplesSource, samples_for, stratified
+from quantscope.data import SamplesSource, samples_for, stratify
 from quantscope.edit import Applied, Edit, Editor
 from quantscope.errors import BadConfigError
 from quantscope.model import Execution, ModelSource
 from quantscope.progress import Progress, silent
 from quantscope.run.evaluate import MeasureSource
 from quantscope.run.evaluation import Evaluation
+from quantscope.run.evaluation_delta import EvaluationDelta, compare_evaluations
 from quantscope.run.measure import find_measure
 from quantscope.run.outputs import same_outputs
-from quantscope.run.paired import PairedDelta, paired
 from quantscope.run.runnable import open_runnable
 from quantscope.run.whatif.baseline import Baseline
 from quantscope.run.whatif.downstream import DownstreamSqnr
@@ -60,7 +60,7 @@ class WhatIf:
     ) -> None:
         self.editor = model if isinstance(model, Editor) else Editor(model, float_model)
         self.images = samples_for(self.editor.model, images)
-        self.quick_images = stratified(self.images, quick)
+        self.quick_images = stratify(self.images, quick)
         self.execution, self.int8_kernels = execution, int8_kernels
         runnable = open_runnable(
             self.editor.model, execution=execution, int8_kernels=int8_kernels, threads=threads
@@ -106,7 +106,7 @@ class WhatIf:
         base, evaluation = self._evaluations(baseline, applied, progress)
         return Effect(
             evaluation=evaluation,
-            against_base=paired(evaluation, base),
+            against_base=compare_evaluations(evaluation, base),
             applied=applied,
             unchanged=same_outputs(evaluation.outputs, base.outputs),
             against_float_of=partial(_against_float, baseline, evaluation),
@@ -156,7 +156,7 @@ class WhatIf:
                 f"{model.name} ({model.digest[:12]}); apply them with this what-if's own editor"
             )
         base = baseline.base(progress)
-        return (base, baseline.edited(applied, progress)) if applied.edits else (base, base)
+        return (base, baseline.run_edited(applied, progress)) if applied.edits else (base, base)
 
     def _baseline(self, full: bool) -> Baseline:
         # A small set is its own quick one: the two share a baseline.
@@ -169,8 +169,8 @@ class WhatIf:
 
 def _against_float(
     baseline: Baseline, evaluation: Evaluation, progress: Progress
-) -> PairedDelta | None:
+) -> EvaluationDelta | None:
     of_float = baseline.float(progress)
     if of_float is None or of_float.scored is None:
         return None
-    return paired(evaluation, of_float)
+    return compare_evaluations(evaluation, of_float)

@@ -11,7 +11,7 @@ from typing import Any
 from quantscope.data import Samples
 from quantscope.edit import Edit, EditedRole, Editor, OffRole, SetBits
 from quantscope.model import Execution
-from quantscope.run import Evaluation, MeasureSource, PairedDelta
+from quantscope.run import Evaluation, EvaluationDelta, MeasureSource
 from quantscope.run.whatif import WhatIf
 from quantscope.study.bits.results import Width
 
@@ -71,7 +71,7 @@ def _facts(evaluation: Evaluation, what_if: WhatIf) -> dict[str, Any]:
     }
 
 
-def _delta(found: PairedDelta | None) -> dict[str, Any] | None:
+def _delta(found: EvaluationDelta | None) -> dict[str, Any] | None:
     if found is None or math.isnan(found.delta):
         return None
     interval = found.scores.interval_95

@@ -8,7 +8,7 @@ from quantscope.data import Samples
 from quantscope.edit import EditedRole, Editor, SetBits, parts_of
 from quantscope.model import Execution, ModelSource, QuantTensor
 from quantscope.progress import Progress, silent
-from quantscope.run import Evaluation, MeasureSource, paired
+from quantscope.run import Evaluation, MeasureSource, compare_evaluations
 from quantscope.study.bits.bit_map import BITS, check_widths
 from quantscope.study.variants import VariantBench
 
@@ -144,5 +144,5 @@ def find_subjects(editor: Editor) -> Iterator[tuple[str, QuantTensor]]:
 
 
 def _point(bits: int, now: Evaluation, base: Evaluation) -> CurvePoint:
-    delta = paired(now, base)
+    delta = compare_evaluations(now, base)
     return CurvePoint(bits, now.score.value, delta.delta, delta.scores.interval_95)

@@ -6,12 +6,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from quantscope.data import Samples, stratified
+from quantscope.data import Samples, stratify
 from quantscope.edit import Edit, Editor, SetBits
 from quantscope.errors import BadConfigError
 from quantscope.model import Execution, Layer, ModelSource
 from quantscope.progress import Progress, silent
-from quantscope.run import Evaluation, MeasureSource, paired
+from quantscope.run import Evaluation, MeasureSource, compare_evaluations
 from quantscope.study.bits.bit_map import check_widths
 from quantscope.study.bits.curves import find_subjects
 from quantscope.study.variants import VariantBench
@@ -111,7 +111,7 @@ def walk_frontier(
     )
     few = VariantBench.open(
         bench.editor,
-        stratified(samples, min(ranked_on, len(samples))),
+        stratify(samples, min(ranked_on, len(samples))),
         float_model=float_model,
         measure=measure,
         execution=execution,
@@ -266,7 +266,7 @@ def _edits(bits: Mapping[str, int]) -> list[Edit]:
 def _point(
     step: str, bits: Mapping[str, int], found: Evaluation, floats: Evaluation, costs: Costs
 ) -> FrontierPoint:
-    delta = paired(found, floats) if floats.scored is not None else None
+    delta = compare_evaluations(found, floats) if floats.scored is not None else None
     return FrontierPoint(
         step=step,
         bits=dict(bits),

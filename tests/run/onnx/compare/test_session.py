@@ -12,14 +12,14 @@ from tiny_qdq import TinyQdq, images_of
 
 from quantscope.data import load_sample
 from quantscope.edit import Off, apply
-from quantscope.model import Execution, bundled_models, load_onnx, pair, read_onnx
+from quantscope.model import Execution, bundled_models, load_onnx, pair_networks, read_onnx
 from quantscope.run import evaluate
 from quantscope.run.compare.compare import compare
 from quantscope.run.onnx.compare.graph import ComparisonGraph, Detail, build_graph
 from quantscope.run.onnx.compare.session import FEWEST_IMAGES, ComparisonSession, _same_sums
 
 Array = np.ndarray[Any, Any]
-comparing = import_module("quantscope.run.onnx.compare.pair")
+comparing = import_module("quantscope.run.onnx.compare.joint_run")
 
 IMAGES = load_sample().take(FEWEST_IMAGES)
 x86_only = pytest.mark.skipif(
@@ -32,7 +32,7 @@ def graph_of(model: Path, original: Path, detail: Detail = "full") -> Comparison
     files = [load_onnx(path) for path in (original, model)]
     networks = [read_onnx(file) for file in files]
     protos = [file.load_proto() for file in files]
-    return build_graph(*protos, networks[1], pair(*networks), detail=detail)
+    return build_graph(*protos, networks[1], pair_networks(*networks), detail=detail)
 
 
 def fed(graph: ComparisonGraph, rows: Array) -> dict[str, Array]:

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.app.edits import Edits
+from quantscope.app.editing import Edits
 from quantscope.app.memo import Memo, give_back
 from quantscope.app.panes.sample_rows import thumbnail_of
 from quantscope.app.panes.scores import value_text
@@ -22,7 +22,7 @@ from quantscope.edit import Applied, Editor
 from quantscope.errors import QuantscopeError, StoppedError
 from quantscope.model import Execution
 from quantscope.progress import Progress
-from quantscope.run import PairedDelta
+from quantscope.run import EvaluationDelta
 from quantscope.run.whatif import DownstreamSqnr, Effect, KernelChange, WhatIf
 
 _SECONDS_OF_REST = 0.25
@@ -69,7 +69,7 @@ class Answer:
         return self.effect.to_dict()
 
 
-def joined(before: Answer | None, answer: Answer) -> Answer:
+def join_answers(before: Answer | None, answer: Answer) -> Answer:
     """A later answer to the same question: numbers of the most images, and all that is known.
 
     The second half of a quick answer may come after numbers of more images were asked for.
@@ -101,7 +101,7 @@ class Asked:
         self.lock = Lock()
 
 
-def asked_for(session: Session, way: RunChoice) -> Asked:
+def ask_for(session: Session, way: RunChoice) -> Asked:
     """Opened once for a pair and a way to run it, whoever asks."""
     return tools_of(session).get(way, lambda: Asked(_open(session, way, session.sample)))
 
@@ -137,7 +137,7 @@ def answer_on(
         effect = _open(session, way, images).effect_of(applied, full=True, progress=progress)
         effect.find_against_float()
     else:
-        asked = asked_for(session, way)
+        asked = ask_for(session, way)
         with asked.lock:
             effect = asked.what_if.effect_of(applied, full=True, kernels=False, progress=progress)
             effect.find_against_float()
@@ -209,7 +209,7 @@ class Answers:
 
 
 def _first(question: Answer) -> Answer:
-    asked = asked_for(question.session, question.way)
+    asked = ask_for(question.session, question.way)
     assert question.applied is not None, "who asks has applied the edits"
     with asked.lock:
         effect = asked.what_if.effect_of(question.applied, kernels=False)
@@ -223,7 +223,7 @@ def _settled(answer: Answer) -> Answer:
     if effect is None or not answer.edits:
         return replace(answer, settled=True)
     if effect.kernels_changed is None:
-        asked = asked_for(answer.session, answer.way)
+        asked = ask_for(answer.session, answer.way)
         with asked.lock:
             found = asked.what_if.kernels_of(effect.applied)
         effect = replace(effect, kernels_changed=found)
@@ -231,7 +231,7 @@ def _settled(answer: Answer) -> Answer:
 
 
 def _second(answer: Answer, progress: Progress) -> Answer:
-    asked = asked_for(answer.session, answer.way)
+    asked = ask_for(answer.session, answer.way)
     with asked.lock:
         assert answer.effect is not None, "the second answer comes after the first"
         after = asked.what_if.sqnr_of(answer.effect.applied, progress=progress)
@@ -263,7 +263,7 @@ _TITLES = {
 }
 
 
-def flip_groups(delta: PairedDelta, images: Samples) -> list[dict[str, Any]]:
+def flip_groups(delta: EvaluationDelta, images: Samples) -> list[dict[str, Any]]:
     """Give the groups of `Flips.groups`; `delta` is of these rows, edited against original."""
     return [
         {
@@ -277,7 +277,7 @@ def flip_groups(delta: PairedDelta, images: Samples) -> list[dict[str, Any]]:
     ]
 
 
-def _rows_that_moved(delta: PairedDelta) -> dict[str, NDArray[np.intp]]:
+def _rows_that_moved(delta: EvaluationDelta) -> dict[str, NDArray[np.intp]]:
     """Give the rows of each group: by classes and labels, by classes alone, or by the score."""
     first, second = delta.first.classes, delta.second.classes
     if first is None or second is None:
@@ -298,7 +298,7 @@ def _rows_that_moved(delta: PairedDelta) -> dict[str, NDArray[np.intp]]:
     return {key: np.flatnonzero(chosen) for key, chosen in rows.items()}
 
 
-def _image(delta: PairedDelta, images: Samples, row: int) -> dict[str, Any]:
+def _image(delta: EvaluationDelta, images: Samples, row: int) -> dict[str, Any]:
     first, second = delta.first.classes, delta.second.classes
     shown = {"index": int(delta.first.indices[row]), **thumbnail_of(images, row)}
     if first is None or second is None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import marimo as mo
 
-from quantscope.app import edits as gestures
-from quantscope.app.edits import Edits, History, edits_of
+from quantscope.app import editing as gestures
+from quantscope.app.editing import Edits, History, edits_of
 from quantscope.app.panes.what_if import pane, pictures
 from quantscope.app.panes.what_if.answers import (
     Answer,
@@ -16,7 +16,7 @@ from quantscope.app.panes.what_if.answers import (
     answer_on,
     editor_of,
     flip_groups,
-    joined,
+    join_answers,
 )
 from quantscope.app.panes.what_if.recipes import Keeping
 from quantscope.app.panes.what_if.specs import (
@@ -217,12 +217,12 @@ class Workbench:
         """Show an answer, in its own thread; while something moves it trails the edits in force."""
         if answer.session is not self.session or answer.way != self.way:
             return
-        self.answer = answer = joined(self.answer, answer)
+        self.answer = answer = join_answers(self.answer, answer)
         is_latest = answer.edits == self.page.edits
         if answer.edits and self.page.edits:
             self.page.strip.numbers = pane.strip_numbers(answer)
         self.effect.html = pane.numbers_html(answer)
-        self.said.html = pane.said_html(answer)
+        self.said.html = pane.say_html(answer)
         if answer.effect is not None and answer.images is not None:
             self.flips.groups = flip_groups(answer.effect.against_base, answer.images)
         elif answer.effect is None:

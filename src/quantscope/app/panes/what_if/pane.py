@@ -15,7 +15,7 @@ from quantscope.app.words import word
 from quantscope.edit import Applied, Change
 from quantscope.plain_text import many
 from quantscope.report import spread_text
-from quantscope.run import Evaluation, PairedDelta
+from quantscope.run import Evaluation, EvaluationDelta
 from quantscope.run.whatif import Effect
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def numbers_html(answer: Answer | None) -> str:
     return "".join(_numbers(answer, answer.effect))
 
 
-def said_html(answer: Answer | None) -> str:
+def say_html(answer: Answer | None) -> str:
     """Say what the effect is, and all that changed in the model."""
     effect = answer.effect if answer else None
     return "".join(_said(answer, effect)) if answer and effect else ""
@@ -158,7 +158,7 @@ def _place(label: str) -> str:
     )
 
 
-def _number(label: str, found: Evaluation, against: PairedDelta | None, title: str) -> str:
+def _number(label: str, found: Evaluation, against: EvaluationDelta | None, title: str) -> str:
     text = ends_text(found.score) if against is None else delta_text(against)
     return (
         f'<div class="qs-number qs-of-{label}" data-testid="what-if-{label}" title="{title}">'

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import marimo as mo
 
-from quantscope.app.edits import Edits
+from quantscope.app.editing import Edits
 from quantscope.app.place import Given
 from quantscope.app.widgets import Recipes
 from quantscope.edit import Recipe, describe, guided_recipes, replay

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from quantscope.app.edits import Edits, factor_of
+from quantscope.app.editing import Edits, factor_of
 from quantscope.app.place import Selection
 from quantscope.app.session import Session
 from quantscope.arithmetic import QuantParams

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from quantscope.app.edits import channel_scales
+from quantscope.app.editing import channel_scales
 from quantscope.app.panes.what_if.specs import Situation
 from quantscope.app.place import select_layer, select_tensor
 from quantscope.app.session import Session

@@ -17,7 +17,7 @@ _OLDEST_OPSET = 13
 _AXES_ARE_INPUT = 18
 
 
-def prefixed(model: onnx.ModelProto, prefix: str) -> onnx.ModelProto:
+def prefix_names(model: onnx.ModelProto, prefix: str) -> onnx.ModelProto:
     """Copy a model so that every name of a value, node or constant starts with `prefix`."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
@@ -97,7 +97,7 @@ class Canvas:
         _check_same_precision(float_model, quantized)
         floats, quants = same_opset([float_model, quantized])
         self.opset = _opset(quants)
-        floats, quants = prefixed(floats, FLOAT), prefixed(quants, QUANTIZED)
+        floats, quants = prefix_names(floats, FLOAT), prefix_names(quants, QUANTIZED)
         self.model = onnx.ModelProto()
         self.model.CopyFrom(quants)
         graph = self.model.graph

@@ -25,7 +25,7 @@ class ClassChange:
 
 
 @dataclass(frozen=True)
-class PairedDelta:
+class EvaluationDelta:
     """Two evaluations of the same samples, sample by sample; what counts is their score.
 
     Classes are compared where both have them, and labels.
@@ -132,7 +132,7 @@ class PairedDelta:
         }
 
 
-def paired(first: Evaluation, second: Evaluation) -> PairedDelta:
+def compare_evaluations(first: Evaluation, second: Evaluation) -> EvaluationDelta:
     """Compare two evaluations by one measure; they must be of the same samples."""
     both = first.classes, second.classes
     if all(both) and len(first.class_names) != len(second.class_names):
@@ -148,4 +148,8 @@ def paired(first: Evaluation, second: Evaluation) -> PairedDelta:
         )
     for one in (first, second):
         _ = one.score  # it says why there is none
-    return PairedDelta(first, second)
+    return EvaluationDelta(first, second)
+
+
+paired = compare_evaluations
+"""The name that `compare_evaluations` had before; scripts that use it go on working."""

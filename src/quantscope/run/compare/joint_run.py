@@ -1,8 +1,9 @@
 """The protocol of two networks that run side by side, and of the sums between them.
 
-A `PairRun` runs a float and a quantized network on the same batches. Beside every paired activation
-it reduces rows of sums, a number for each sample and channel, where the data is: no activation is
-carried into Python. `sums.py` says which rows there are, `statistics.py` what they mean.
+A `JointRun` runs a float and a quantized network on the same batches. Beside every paired
+activation it reduces rows of sums, a number for each sample and channel, where the data is: no
+activation is carried into Python. `sums.py` says which rows there are, `statistics.py` what they
+mean.
 """
 
 from collections.abc import Iterator, Mapping
@@ -62,7 +63,7 @@ class ProbeSums:
 
 
 @dataclass(frozen=True, eq=False)
-class PairBatch:
+class JointBatch:
     """The results of one batch: the outputs of both networks, and the sums between them.
 
     Both are by the quantized network's names, its first output first.
@@ -73,7 +74,7 @@ class PairBatch:
     sums: tuple[ProbeSums, ...]
 
 
-class PairRun(Protocol):
+class JointRun(Protocol):
     """A float and a quantized network, ready to run side by side."""
 
     @property
@@ -97,10 +98,10 @@ class PairRun(Protocol):
 
     def batches(self, samples: Samples, size: int) -> Iterator[Batch]: ...
 
-    def started(self, samples: Samples, size: int, threads: int) -> AbstractContextManager[None]:
+    def start(self, samples: Samples, size: int, threads: int) -> AbstractContextManager[None]:
         """Be ready to run these samples in so many threads."""
 
-    def run(self, batch: Batch) -> PairBatch:
+    def run(self, batch: Batch) -> JointBatch:
         """Run one batch; any number of threads may do so at a time."""
 
     def unseen(self) -> Mapping[str, str]:

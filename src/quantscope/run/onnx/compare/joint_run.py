@@ -13,13 +13,13 @@ from quantscope.model.onnx import OnnxModel
 from quantscope.model.pairing import constants_of
 from quantscope.run.compare import (
     Comparison,
+    Constants,
     Detail,
-    PairBatch,
+    JointBatch,
     compare_constants,
-    pair_networks,
+    pair_comparable,
     small_batch,
 )
-from quantscope.run.compare import pair as protocol
 from quantscope.run.measure import Outputs
 from quantscope.run.onnx.compare.graph import build_graph
 from quantscope.run.onnx.compare.session import FEWEST_IMAGES, TRIAL_IMAGES, ComparisonSession
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 
-class OnnxPair:
+class OnnxJointRun:
     """Two ONNX models in one graph; in reference execution the quantized one runs in it too.
 
     In runtime execution the graph is fed the integers that the kernels which ship made.
@@ -48,7 +48,7 @@ class OnnxPair:
         self.quantized, self.floats, self.detail = quantized, floats, detail
         model = quantized.model
         self._constants = constants_of(floats), constants_of(model)
-        self.pairing = pairing or pair_networks(floats.network, model.network, self._constants)
+        self.pairing = pairing or pair_comparable(floats.network, model.network, self._constants)
         self._reader: RuntimeReader | None = None
         if quantized.execution == "runtime":
             names = [p.name for p in self.pairing.pairs if p.role == "activation"]
@@ -75,17 +75,17 @@ class OnnxPair:
         return self.quantized.intake.batches(samples, size)
 
     @contextmanager
-    def started(self, samples: Samples, size: int, threads: int) -> Iterator[None]:
+    def start(self, samples: Samples, size: int, threads: int) -> Iterator[None]:
         del threads
         trial = list(self._trial(samples, min(size, TRIAL_IMAGES)))
         self._session = ComparisonSession(self.graph, model=self.quantized.name, trial=trial)
         yield
 
-    def run(self, batch: Batch) -> PairBatch:
-        assert self._session is not None, "`started` comes first"
+    def run(self, batch: Batch) -> JointBatch:
+        assert self._session is not None, "`start` comes first"
         fed, shipped = self._fed(batch.feeds)
         values = self._session.run(fed)
-        return PairBatch(
+        return JointBatch(
             float_outputs=_named(self.graph.float_outputs, values),
             quantized_outputs=_named(self.graph.outputs, values) if shipped is None else shipped,
             sums=tuple(probe.sums(values) for probe in self.graph.probes),
@@ -94,7 +94,7 @@ class OnnxPair:
     def unseen(self) -> dict[str, str]:
         return {**self.graph.unseen, **(self._reader.unseen if self._reader else {})}
 
-    def constants(self) -> protocol.Constants:
+    def constants(self) -> Constants:
         if self.detail != "full":
             return {}, []
         return compare_constants(self.pairing, self._constants)

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from quantscope.app import edits as book
+from quantscope.app import editing as book
 from quantscope.app.opened import Opened, open_pair
-from quantscope.app.panes.what_if.answers import Answer, RunChoice, joined
+from quantscope.app.panes.what_if.answers import Answer, RunChoice, join_answers
 from quantscope.app.session import Session
 from quantscope.arithmetic import QuantParams
 from quantscope.edit import Editor, Off, OffRole, On, SetRange, SetScale, SetZeroPoint
@@ -148,9 +148,9 @@ def test_the_second_half_of_a_quick_answer_does_not_take_better_numbers_back(
         question, images=tool.images, effect=tool.effect_of(applied, full=True), settled=True
     )
     second = replace(quick, after=tool.sqnr_of(applied), settled=True)
-    assert joined(None, quick) is quick
-    shown = joined(joined(quick, full), second)
+    assert join_answers(None, quick) is quick
+    shown = join_answers(join_answers(quick, full), second)
     assert (shown.images, shown.effect) == (full.images, full.effect)
     assert shown.after is second.after
     other = replace(quick, edits=())
-    assert joined(shown, other) is other
+    assert join_answers(shown, other) is other

@@ -4,7 +4,7 @@ from quantscope.errors import BadModelError
 from quantscope.model import Network, QuantTensor
 
 
-def float_tensor_of(float_network: Network, layer: str, output: QuantTensor | None) -> str:
+def name_float_value(float_network: Network, layer: str, output: QuantTensor | None) -> str:
     """Name the float file's value that stands where the quantized layer's output is."""
     if float_network.is_quantized:
         raise BadModelError(

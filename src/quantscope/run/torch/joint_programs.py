@@ -92,7 +92,7 @@ def _side(program: "ProgramRunnable") -> _Side:
     return _Side(program, left, constants)
 
 
-class PairedPrograms:
+class JointPrograms:
     """Both programs and the probes at their paired activations; `run` is for one batch.
 
     `unquantized` are paired activations that have no quantizer in this program, with the value to

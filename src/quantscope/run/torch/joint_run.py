@@ -1,4 +1,4 @@
-"""Run a float program beside its quantized form, as a `PairRun`. Needs the `torch` extra."""
+"""Run a float program beside its quantized form, as a `JointRun`. Needs the `torch` extra."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,13 +14,13 @@ from quantscope.run.compare import (
     Comparison,
     Constants,
     Detail,
-    PairBatch,
+    JointBatch,
     ProbeSums,
     TensorComparison,
-    pair_networks,
+    pair_comparable,
     small_batch,
 )
-from quantscope.run.torch.pairs import PairedPrograms
+from quantscope.run.torch.joint_programs import JointPrograms
 from quantscope.run.torch.probes import TorchProbe
 from quantscope.run.torch.quantizers import ProgramQuantizer
 from quantscope.run.torch.runnable import ProgramRunnable
@@ -30,14 +30,14 @@ from quantscope.run.torch.weights import check_weights_fit, compare_weights
 _EXTREMES = ("min", "max")
 
 
-def fitting_pairing(floats: ProgramRunnable, quantized: ProgramRunnable) -> Pairing:
+def pair_programs(floats: ProgramRunnable, quantized: ProgramRunnable) -> Pairing:
     """Pair two programs; refused where the two do not belong together."""
-    pairing = pair_networks(floats.network, quantized.network)
+    pairing = pair_comparable(floats.network, quantized.network)
     check_weights_fit(floats, quantized, pairing)
     return pairing
 
 
-class ProgramPair:
+class ProgramJointRun:
     """Two programs side by side; PyTorch takes sums as soon as both have a value.
 
     `unquantized` are paired activations that have no quantizer in this program, with the value to
@@ -56,7 +56,7 @@ class ProgramPair:
         self.quantized, self.pairing, self.detail = quantized, pairing, detail
         self._floats = floats
         self._intake = _common_intake(floats, quantized)
-        self._programs = PairedPrograms(
+        self._programs = JointPrograms(
             floats, quantized, pairing, detail=detail, unquantized=unquantized
         )
 
@@ -76,7 +76,7 @@ class ProgramPair:
         return self._intake.batches(samples, size)
 
     @contextmanager
-    def started(self, samples: Samples, size: int, threads: int) -> Iterator[None]:
+    def start(self, samples: Samples, size: int, threads: int) -> Iterator[None]:
         del size
         keep_freed_memory()
         with one_thread_each(threads):
@@ -84,14 +84,14 @@ class ProgramPair:
                 self._programs.check(first.feeds)
             yield
 
-    def run(self, batch: Batch) -> PairBatch:
+    def run(self, batch: Batch) -> JointBatch:
         found = self._programs.run(batch.feeds)
         sums = (
             ProbeSums(probe.as_probe(found.sums[name]), found.statistics[name], found.sizes[name])
             for name, probe in self._programs.by_name.items()
         )
         name = self.network.outputs[0].name
-        return PairBatch({name: found.float_scores}, {name: found.quantized_scores}, tuple(sums))
+        return JointBatch({name: found.float_scores}, {name: found.quantized_scores}, tuple(sums))
 
     def unseen(self) -> Mapping[str, str]:
         return self._programs.unseen

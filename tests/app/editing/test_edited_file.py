@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 from what_if_page import clear
 
-from quantscope.app.edits import EditedFile
+from quantscope.app.editing import EditedFile
 from quantscope.data import load_sample
 from quantscope.edit import Editor, SetScale, apply
 from quantscope.model import bundled_models

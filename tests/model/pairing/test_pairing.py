@@ -21,7 +21,7 @@ from tiny_onnx import constant, model, saved, value, weights
 from quantscope.data import load_sample
 from quantscope.errors import BadModelError
 from quantscope.model import bundled_models, read_onnx
-from quantscope.model.pairing import Pairing, pair
+from quantscope.model.pairing import Pairing, pair_networks
 from quantscope.zoo import build_torch, read_safetensors
 
 F, U8, I8, I64 = np.float32, np.uint8, np.int8, np.int64
@@ -44,7 +44,7 @@ def paired(
     x = more.pop("inputs", [value("x", ["N", 3, 8, 8])])
     one = saved(model(floats, constants, inputs=x), folder, "float.onnx")
     two = saved(model(quants, given, inputs=x), folder, "quant.onnx")
-    return pair(read_onnx(one), read_onnx(two))
+    return pair_networks(read_onnx(one), read_onnx(two))
 
 
 SCALES = [constant("s", 0.02, F), constant("z", 127, U8), constant("low", 0, U8)]
@@ -358,7 +358,7 @@ def check_resnet8(
     float_path: Path, path: Path, images: Any, *, least_db: float, listed: int = 0
 ) -> Pairing:
     floats, quants = read_onnx(float_path), read_onnx(path)
-    pairing = pair(floats, quants)
+    pairing = pair_networks(floats, quants)
     assert len(pairing.unpaired) == listed
     names = {p.name for p in (*pairing.pairs, *pairing.unpaired)}
     assert names == {t.name for t in quants.tensors}
@@ -410,7 +410,7 @@ def test_every_option_of_the_quantizer_pairs_alike_whatever_the_names(
     caplog.set_level("ERROR")
     path = tmp_path / "quantized.onnx"
     quantize_static(random_resnet8, path, Noise(), **{"quant_format": QuantFormat.QDQ, **options})
-    pairing = pair(read_onnx(random_resnet8), read_onnx(path))
+    pairing = pair_networks(read_onnx(random_resnet8), read_onnx(path))
     expected = resnet8_names(random_resnet8)
     pairs = found(pairing)
     if "op_types_to_quantize" not in options:  # else ReLUs stay where they were
@@ -421,7 +421,7 @@ def test_every_option_of_the_quantizer_pairs_alike_whatever_the_names(
     else:
         assert len(pairs) == 16
     renamed = saved(scramble(onnx.load(path)), tmp_path, "scrambled.onnx")
-    again = pair(read_onnx(random_resnet8), read_onnx(renamed))
+    again = pair_networks(read_onnx(random_resnet8), read_onnx(renamed))
     assert not again.unpaired
     assert sorted(p.float_name for p in again.pairs) == sorted(p.float_name for p in pairing.pairs)
     assert max(worst_rounding(again, read_onnx(renamed)).values()) <= 0.501
@@ -452,7 +452,7 @@ def test_pytorchs_program_and_export_pair_with_the_float_onnx(tmp_path: Path, im
     renamed = saved(scramble(onnx.load(exported)), tmp_path, "scrambled.onnx")
     again = check_resnet8(models["resnet8"], renamed, **checks)
     assert sorted(p.float_name for p in again.pairs) == sorted(p.float_name for p in pairing.pairs)
-    direct = pair(read_onnx(models["resnet8"]), read_network(program))
+    direct = pair_networks(read_onnx(models["resnet8"]), read_network(program))
     assert list(activations(direct).values()) == list(activations(pairing).values())
     assert [u.reason for u in direct.unpaired] == [u.reason for u in pairing.unpaired]
     with quiet_torch():
@@ -462,7 +462,7 @@ def test_pytorchs_program_and_export_pair_with_the_float_onnx(tmp_path: Path, im
             module, (torch.zeros(2, 3, 32, 32),), dynamic_shapes=batch
         )
         torch.export.save(exported_float, tmp_path / "float.pt2")
-    both_torch = pair(read_network(tmp_path / "float.pt2"), read_network(program))
+    both_torch = pair_networks(read_network(tmp_path / "float.pt2"), read_network(program))
     assert not both_torch.unpaired
     for p in both_torch.pairs:
         assert p.layer == p.float_layer
@@ -474,7 +474,7 @@ def activations(pairing: Pairing) -> dict[str, str]:
 
 def test_a_pairing_is_plain_values_as_json(quantized: Callable[..., Path]) -> None:
     floats = read_onnx(bundled_models()["resnet8"])
-    pairing = pair(floats, read_onnx(quantized(activations="int8")))
+    pairing = pair_networks(floats, read_onnx(quantized(activations="int8")))
     facts = json.loads(json.dumps(pairing.to_dict()))
     assert facts["float_digest"] == floats.digest
     assert facts["unpaired"] == []
@@ -486,7 +486,7 @@ def test_a_pairing_is_plain_values_as_json(quantized: Callable[..., Path]) -> No
 
 def refusal(floats: Path, quants: Path) -> str:
     with pytest.raises(BadModelError) as caught:
-        pair(read_onnx(floats), read_onnx(quants))
+        pair_networks(read_onnx(floats), read_onnx(quants))
     text = str(caught.value)
     assert "\n" not in text
     return text
@@ -536,4 +536,4 @@ def test_a_file_that_changed_after_reading_is_refused(tmp_path: Path) -> None:
     before = read_onnx(floats)
     saved(model([node("Conv", ["x", "w"], ["y"])], W), tmp_path, "float.onnx")
     with pytest.raises(BadModelError, match=r"float.onnx has changed since it was read; read it"):
-        pair(before, quant)
+        pair_networks(before, quant)

@@ -1,4 +1,4 @@
-"""The pairing of quantized tensors with float ones, and the way to it (`pair`)."""
+"""The pairing of quantized tensors with float ones, and the way to it (`pair_networks`)."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, fields
@@ -130,10 +130,10 @@ class Pairing:
 def pair_models(original: Model, model: Model) -> Pairing:
     """Pair two models that are open already: neither file is opened again."""
     constants = constants_of(original), constants_of(model)
-    return pair(original.network, model.network, constants=constants)
+    return pair_networks(original.network, model.network, constants=constants)
 
 
-def pair(
+def pair_networks(
     float_network: Network,
     quantized: Network,
     *,

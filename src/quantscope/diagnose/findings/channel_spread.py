@@ -1,0 +1,64 @@
+"""Weights with one scale, whose channels differ widely."""
+
+from collections.abc import Iterator
+
+from quantscope.diagnose.evidence import Evidence
+from quantscope.diagnose.results import Finding, Place, Remedy
+from quantscope.plain_text import many
+
+KIND = "channel-spread"
+WHY = (
+    "One scale for all channels is as coarse as the largest of them needs, so a channel of small "
+    "weights is left with a few integers."
+)
+# 16 times smaller: of 8 bits, 4 are left.
+_TIMES = 16.0
+
+
+def find(evidence: Evidence) -> Iterator[Finding]:
+    """Hold the largest weight of each channel against that of the tensor."""
+    places: list[Place] = []
+    for tensor, row in evidence.rows:
+        if tensor.role != "weight" or not tensor.params.is_per_tensor or len(row.channels) < 2:
+            continue
+        sizes = {
+            c.channel: max(abs(c.float_min or 0.0), abs(c.float_max or 0.0)) for c in row.channels
+        }
+        largest = max(sizes.values())
+        small = {c: size for c, size in sizes.items() if 0 < size < largest / _TIMES}
+        if not small:
+            continue
+        worst = min(small, key=small.__getitem__)
+        sqnr = next((c.sqnr_db for c in row.channels if c.channel == worst), None)
+        said = "" if sqnr is None else f", with an SQNR of {sqnr:.1f} dB"
+        places.append(
+            Place(
+                tensor.name,
+                f"the weights of {len(small)} of {len(sizes)} channels are more than "
+                f"{_TIMES:.0f} times smaller than the largest; channel {worst} is "
+                f"{largest / small[worst]:.3g} times smaller{said}",
+                {
+                    "small_channels": len(small),
+                    "channels": len(sizes),
+                    "worst_channel": worst,
+                    "times_smaller": largest / small[worst],
+                    "worst_channel_sqnr_db": sqnr,
+                },
+            )
+        )
+    if places:
+        yield Finding(
+            KIND,
+            f"One scale serves channels of very different weights in "
+            f"{many(len(places), 'weight tensor')}",
+            WHY,
+            tuple(places),
+            (
+                Remedy(
+                    "quantize with a scale for each channel",
+                    options={"per_channel": True},
+                    command="quantscope quantize FLOAT -o OUT --per-channel",
+                ),
+            ),
+            tensors=tuple(place.where for place in places),
+        )
