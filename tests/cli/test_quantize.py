@@ -14,6 +14,9 @@ import onnx
 import pytest
 from tests import small_networks
 
+from quantscope.data import load_sample
+from quantscope.model import open_model
+from quantscope.quantize import program_agreement
 from quantscope.zoo import Weights, write_safetensors
 
 
@@ -136,3 +139,39 @@ def test_torch_writes_a_program_and_its_onnx(random_weights: Weights, tmp_path: 
         text,
     )
     assert nodes(out)["stack1.add"] == "Add"
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--weight-bits", "9"], "--weight-bits is '9'; give 2 to 8, 16 or float"),
+        (["--activation-bits", "few"], "--activation-bits is 'few'; give 2 to 8, 16 or float"),
+        (
+            ["--weight-bits", "4", "--format", "qoperator"],
+            "qoperator has no place for bits other than its types'; use --format qdq",
+        ),
+    ],
+)
+def test_widths_that_nothing_has_are_one_line(
+    words: list[str], why: str, random_resnet8: Path, tmp_path: Path
+) -> None:
+    assert refused(random_resnet8, "-o", tmp_path / "q.onnx", *words) == why
+    assert not (tmp_path / "q.onnx").exists()
+
+
+def test_a_program_gets_bits_in_both_of_its_forms(tmp_path: Path) -> None:
+    program, also = tmp_path / "q.pt2", tmp_path / "q.onnx"
+    options = "--weight-bits 4 --activation-bits 6 --activations int8 --calibration-images 8"
+    done = in_process.run("quantize", "resnet8-torch", "-o", program, "--onnx", also,
+                          *options.split())  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "W4A6" in done.stdout
+    for path, weight_type in ((program, "int8, 4 of 8 bits"), (also, "int4")):
+        tensors = open_model(path).network.tensors
+        types = {tensor.role: tensor.params.type_text for tensor in tensors}
+        assert (types["weight"], types["activation"]) == (weight_type, "int8, 6 of 8 bits")
+    agreement = program_agreement(program, also, load_sample().take(20))
+    assert agreement.same_class == 20
+    refusal = refused("resnet8-torch", "-o", tmp_path / "r.pt2", "--weight-bits", 16,
+                      "--calibration-images", 2)  # fmt: skip
+    assert "cannot have 16 bits: r.pt2 is a program of PyTorch, whose int8 holds 2 to 8" in refusal

@@ -48,6 +48,15 @@ def command(
         ),
     ] = None,
     weights: Annotated[str, typer.Option(help="int8 or uint8.")] = "int8",
+    weight_bits: Annotated[
+        str | None,
+        typer.Option(
+            help="2 to 8, 16 (onnxruntime) or float, in the ranges of 8 bits. Default: the type's."
+        ),
+    ] = None,
+    activation_bits: Annotated[
+        str | None, typer.Option(help="The same for the activations. Default: the type's.")
+    ] = None,
     calibration: Annotated[
         str | None,
         typer.Option(help="minmax, entropy or percentile (onnxruntime). Default: minmax."),
@@ -112,6 +121,8 @@ def command(
     Example: quantscope quantize bert.onnx -o bert-int8.onnx --calibration-data rows.npz
 
     Example: quantscope quantize resnet8-torch -o resnet8-int8.pt2 --activations int8
+
+    Example: quantscope quantize resnet8 -o w4a8.onnx --weight-bits 4
     """
     from quantscope.data import RowWishes, load_sample
     from quantscope.errors import BadConfigError
@@ -152,6 +163,12 @@ def command(
     }
     config = PtqConfig(**options)
     _check_suffix(output, config.framework)
+    widths = None
+    if (weight_bits, activation_bits) != (None, None):
+        widths = (
+            read_width("--weight-bits", weight_bits),
+            read_width("--activation-bits", activation_bits),
+        )
     images = None
     _check_calibration(calibration_data, rows)
     if calibration_data is not None:
@@ -165,7 +182,20 @@ def command(
     if images and calibration_images is None and len(images) < _USUAL_ROWS:
         config = replace(config, calibration_images=len(images))
     with progress_bar() as progress:
-        if config.framework == "torch":
+        if widths is not None:
+            from quantscope.study.bits import quantize_with_bits
+
+            result, _ = quantize_with_bits(
+                path,
+                output,
+                config,
+                weight_bits=widths[0],
+                activation_bits=widths[1],
+                calibration=images,
+                onnx_output=onnx,
+                progress=progress,
+            )
+        elif config.framework == "torch":
             result = quantize_torch(
                 path, output, config, calibration=images, onnx_output=onnx, progress=progress
             )
@@ -178,6 +208,20 @@ def command(
             result.path, result.onnx_path, compared.take(min(_COMPARED_IMAGES, len(compared)))
         )
     _show(result, agreement, as_json=as_json)
+
+
+def read_width(option: str, text: str | None) -> int | None:
+    """Read `4`, or `float` as None; 8 where nothing was said."""
+    from quantscope.arithmetic import BIT_WIDTHS
+    from quantscope.errors import BadConfigError
+
+    if text is None:
+        return 8
+    if text.strip() == "float":
+        return None
+    if not text.strip().isdecimal() or int(text) not in BIT_WIDTHS:
+        raise BadConfigError(f"{option} is {text!r}; give 2 to 8, 16 or float")
+    return int(text)
 
 
 def _check_calibration(spec: str | None, rows: "RowWishes | None") -> None:

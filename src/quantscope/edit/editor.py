@@ -99,7 +99,8 @@ class Editor:
         return self._preview(edits, *self._resolve(edits))
 
     def _resolve(self, edits: tuple[Edit, ...]) -> tuple[EditPlan, Outcome]:
-        plan = make_plan(self._wiring, self._subject.network, edits)
+        subject = self._subject
+        plan = make_plan(self._wiring, subject.network, edits, packs=subject.packs)
         return plan, resolve(plan, self._wiring, self._subject.network, self._floats)
 
     def _preview(self, edits: tuple[Edit, ...], plan: EditPlan, outcome: Outcome) -> Preview:

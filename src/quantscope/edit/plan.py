@@ -187,14 +187,21 @@ class EditPlan:
     integers: dict[str, list[IntegerEdit]] = field(default_factory=dict)
     named: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
+    packs: bool = True
+    """Whether the kind of file has a type of 4 bits for stored integers."""
 
     def params_of(self, tensor: QuantTensor) -> QuantParams:
         return self.params.get(tensor.name, tensor.params)
 
 
-def make_plan(wiring: Wiring, network: Network, edits: Sequence[Edit]) -> EditPlan:
-    """Add up the edits in their order; raise one line for the first that cannot be."""
-    plan = EditPlan()
+def make_plan(
+    wiring: Wiring, network: Network, edits: Sequence[Edit], *, packs: bool = True
+) -> EditPlan:
+    """Add up the edits in their order; raise one line for the first that cannot be.
+
+    `packs` says whether the kind of file has a type of 4 bits for stored integers.
+    """
+    plan = EditPlan(packs=packs)
     for edit in edits:
         before = dict(plan.params), set(plan.off)
         _add(plan, wiring, network, edit)
@@ -314,7 +321,7 @@ def _at_bits(plan: EditPlan, tensor: QuantTensor, bits: int) -> QuantParams:
     first, made = plan.before_bits.get(tensor.name, (now, now))
     if made != now:  # another edit came between
         first = now
-    found = with_width(tensor, first, bits)
+    found = with_width(tensor, first, bits, packs=plan.packs)
     plan.before_bits[tensor.name] = first, found
     return found
 

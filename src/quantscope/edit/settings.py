@@ -84,13 +84,18 @@ def with_range(tensor: QuantTensor, params: QuantParams, edit: SetRange) -> Quan
     )
 
 
-def with_width(tensor: QuantTensor, params: QuantParams, bits: int) -> QuantParams:
-    """Give the parameters with other bits: stored integers of 4 bits in a type of 4 bits."""
+def with_width(
+    tensor: QuantTensor, params: QuantParams, bits: int, *, packs: bool = True
+) -> QuantParams:
+    """Give the parameters with other bits: stored integers of 4 bits in a type of 4 bits.
+
+    Where no such type `packs` them, they lie in one of 8.
+    """
     packed = {"int8": "int4", "uint8": "uint4", "int4": "int4", "uint4": "uint4"}
 
     def make() -> QuantParams:
         held = type_for(params, bits)
-        is_packed = bits == PACKED_BITS and tensor.has_data
+        is_packed = packs and bits == PACKED_BITS and tensor.has_data
         return with_bits(params, bits, dtype=packed[held] if is_packed else held)
 
     return _checked(tensor, make)

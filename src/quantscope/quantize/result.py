@@ -38,13 +38,20 @@ class Quantized:
     warnings: tuple[str, ...] = ()
     onnx_path: Path | None = None
     onnx_digest: str | None = None
+    bits: str = ""
+    """The widths other than 8 that weights and activations were given, as in W4A6."""
+
+    @property
+    def label(self) -> str:
+        """A short name: the config's, and the bits where they are not those of the types."""
+        return f"{self.config.label()} · {self.bits}" if self.bits else self.config.label()
 
     def to_dict(self) -> dict[str, Any]:
         result = {
             "path": str(self.path),
             "digest": self.digest,
             "size_bytes": self.size_bytes,
-            "label": self.config.label(),
+            "label": self.label,
             "warnings": list(self.warnings),
             "provenance": dict(self.provenance),
         }

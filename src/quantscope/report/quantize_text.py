@@ -9,9 +9,7 @@ from quantscope.report.table import Line
 def quantization_view(result: Quantized, agreement: Agreement | None = None) -> Iterator[Line]:
     """Name the files, how closely two forms of one network agree, and what to do next."""
     also = f" and {result.onnx_path}" if result.onnx_path else ""
-    yield Line(
-        f"Wrote {result.path}{also}: {result.config.label()}, {result.size_bytes / 1000:,.0f} kB"
-    )
+    yield Line(f"Wrote {result.path}{also}: {result.label}, {result.size_bytes / 1000:,.0f} kB")
     if agreement is not None:
         yield Line(agreement_text(agreement))
     yield Line(f"Measure it with: quantscope evaluate {result.path}")

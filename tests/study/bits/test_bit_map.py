@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from in_process import run
 
 from quantscope.data import Samples, load_sample
 from quantscope.edit import Editor
@@ -86,6 +87,21 @@ def test_a_model_written_with_those_bits_scores_what_its_cell_says(tmp_path: Pat
     cell = bit_map(base, images, float_model="resnet8", weights=[4], activations=[6]).cell(4, 6)
     assert evaluate(tmp_path / "W4A6.onnx", images, execution="reference").accuracy == cell.score
     assert {change.after.bits for change in applied.changes if change.role == "weight"} == {4}  # type: ignore[union-attr]
+
+
+def test_a_cell_is_what_the_commands_give_image_by_image(tmp_path: Path) -> None:
+    images = load_sample().take(40)
+    told = run("quantize", "resnet8", "-o", tmp_path / "eight.onnx", "--calibration-images", 8)
+    assert told.returncode == 0, told.stderr
+    eight = WhatIf(tmp_path / "eight.onnx", images, float_model="resnet8", quick=len(images))
+    for weights, activations in ((4, 6), (None, 5), (2, 8)):
+        words = ["--weight-bits", weights or "float", "--activation-bits", activations]
+        path = tmp_path / f"{weights}{activations}.onnx"
+        told = run("quantize", "resnet8", "-o", path, "--calibration-images", 8, *words)
+        assert f"· W{weights or 'float'}A{activations}, " in told.stdout, told.stderr
+        found = evaluate(path, images, execution="reference")
+        cell = eight.answer(edits_for(weights, activations)).evaluation
+        np.testing.assert_array_equal(found.scores, cell.scores)
 
 
 def test_what_cannot_be_measured_is_said(images: Samples) -> None:

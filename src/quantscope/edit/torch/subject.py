@@ -59,6 +59,7 @@ class ProgramSubject:
 
     suffix = ".pt2"
     lifted = False
+    packs = False
 
     def __init__(self, model: ProgramModel) -> None:
         if not model.network.is_quantized:
@@ -106,6 +107,8 @@ class ProgramSubject:
             params, limits = each.params, self._unchanged.limits(each.tensor)
             if params is None or params == each.tensor.params or limits is None:
                 continue
+            if params.ends is not None:
+                continue  # its bits say it already
             if limits != (params.qmin, params.qmax) and each.tensor.role == "activation":
                 ends = [float((q - params.zero_point) * params.scale) for q in limits]
                 yield (

@@ -72,9 +72,19 @@ class ProgramWriter:
     def _change(self, each: TensorOutcome) -> None:
         tensor, params = each.tensor, each.params
         assert params is not None
+        if params.dtype != tensor.params.dtype:
+            raise BadModelError(
+                f"{tensor.name} cannot have {params.bits} bits: {self.file.path.name} is a "
+                f"program of PyTorch, whose {tensor.params.dtype} holds 2 to "
+                f"{tensor.params.type_bits}; edit its ONNX form for more"
+            )
+        has_other_ends = params.ends != tensor.params.ends
         if params != tensor.params:
             for node in self._quantizers(tensor):
                 self._set(node, params.scale, params.zero_point)
+                if has_other_ends:
+                    for name, end in (("quant_min", params.qmin), ("quant_max", params.qmax)):
+                        self._set_number(node, name, {"as_int": end})
         if each.integers is not None:
             name = tensor.integer_names[0]
             if name not in self.graph.constants and each.set_by_hand:
@@ -83,7 +93,9 @@ class ProgramWriter:
                     f"its float values and rounds them when it runs"
                 )
             if name in self.graph.constants:
-                self._store(name, self._within_limits(tensor, each.integers))
+                stored = each.integers
+                # New ends are kept by rounding; the file's own may be fewer than its type has.
+                self._store(name, stored if has_other_ends else self._within_limits(tensor, stored))
 
     def _within_limits(self, tensor: QuantTensor, integers: Array) -> Array:
         """Clip to the integers that the quantizer uses, which may be fewer than its type has."""
@@ -109,9 +121,12 @@ class ProgramWriter:
             kind, number = "as_float", float(value)
             if name == names[1]:
                 kind, number = "as_int", int(value)
-            for entry in self._stated[node.name]["inputs"]:
-                if entry["name"] == name:
-                    entry["arg"] = {kind: number}
+            self._set_number(node, name, {kind: number})
+
+    def _set_number(self, node: ProgramNode, name: str, value: dict[str, Any]) -> None:
+        for entry in self._stated[node.name]["inputs"]:
+            if entry["name"] == name:
+                entry["arg"] = value
 
     def _store(self, name: str, values: Array) -> None:
         """Store values in the type and shape that the file has for them."""

@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from quantscope.arithmetic import QuantParams, storage_dtype
+from quantscope.arithmetic import limits as type_limits
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model.assemble import Draft
 from quantscope.model.network import Array
@@ -119,7 +120,7 @@ def _describe(
         float_name=float_name,
         read_integers=_integers(file, graph, node, params, float_name, integer),
     )
-    if limits != (params.qmin, params.qmax):
+    if limits != type_limits(params.dtype):
         found.narrow.append((draft, *limits))
     found.drafts.append(draft)
     found.by_integer[integer] = draft
@@ -147,7 +148,15 @@ def _params(file: Pt2File, graph: ProgramGraph, node: ProgramNode) -> QuantParam
     axis = node.arguments.get("axis")
     if axis is None:  # stored as tensors of one number by the overload `tensor`
         scale, zero_point = np.squeeze(scale), np.squeeze(0 if zero_point is None else zero_point)
-    return QuantParams(scale, zero_point, str(node.arguments.get("dtype")), axis=axis)
+    params = QuantParams(scale, zero_point, str(node.arguments.get("dtype")), axis=axis)
+    low, high = _limits(node, params)
+    # Symmetric weights leave -128 out and have 8 bits all the same: fewer bits are what ends say.
+    if not 0 < (high - low).bit_length() < params.type_bits:
+        return params
+    try:
+        return params.changed(ends=(low, high))
+    except BadConfigError:  # a zero-point beyond them: the note on the integers in use is all
+        return params
 
 
 def _number(file: Pt2File, graph: ProgramGraph, value: Any) -> Any:

@@ -1,15 +1,18 @@
 """Quantize a float model with any number of bits for its weights and its activations."""
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from quantscope.data import Samples
 from quantscope.edit import Applied, Editor
+from quantscope.errors import BadConfigError
 from quantscope.files import check_outputs
 from quantscope.model import find_model
 from quantscope.progress import Progress, silent
-from quantscope.quantize import PtqConfig, Quantized, quantize_onnx
+from quantscope.quantize import PtqConfig, Quantized, quantize_onnx, quantize_torch
 from quantscope.study.bits.cells import edits_for
+from quantscope.study.bits.results import Width, label_of
 
 
 def quantize_with_bits(
@@ -17,20 +20,51 @@ def quantize_with_bits(
     output: Path,
     config: PtqConfig,
     *,
-    weight_bits: int = 8,
-    activation_bits: int = 8,
+    weight_bits: Width = 8,
+    activation_bits: Width = 8,
     calibration: Samples | None = None,
+    onnx_output: Path | None = None,
     progress: Progress = silent,
 ) -> tuple[Quantized, Applied]:
-    """Quantize a float ONNX model at 8 bits, then give weights and activations others.
+    """Quantize a float model at 8 bits, then give weights and activations others.
 
-    The ranges stay those of the calibration. What is written equals that cell of a map of bits.
+    The ranges stay those of the calibration. What is written equals that cell of a map of bits. A
+    program of PyTorch keeps its 8-bit types, and its quantizers clip to fewer integers;
+    `onnx_output` is where torch's goes as ONNX too.
     """
     path = find_model(model)
-    check_outputs([output], reads=[path])
+    check_outputs(filter(None, [output, onnx_output]), reads=[path])
+    if config.format == "qoperator":
+        raise BadConfigError(
+            "qoperator has no place for bits other than its types'; use --format qdq"
+        )
+    edits = edits_for(weight_bits, activation_bits)
     with tempfile.TemporaryDirectory(prefix="quantscope-") as folder:
         base = Path(folder) / output.name
-        made = quantize_onnx(path, base, config, calibration=calibration, progress=progress)
-        applied = Editor(base, path).apply(edits_for(weight_bits, activation_bits))
-        applied.save(output)
-    return made, applied
+        onnx_base = None if onnx_output is None else Path(folder) / onnx_output.name
+        if config.framework == "torch":
+            made = quantize_torch(
+                path,
+                base,
+                config,
+                calibration=calibration,
+                onnx_output=onnx_base,
+                progress=progress,
+            )
+        else:
+            made = quantize_onnx(path, base, config, calibration=calibration, progress=progress)
+        applied = Editor(base, path).apply(edits)
+        # Both are made before either is written: what cannot be leaves no file behind.
+        also = None if onnx_base is None else Editor(onnx_base).apply(edits)
+        digest = applied.save(output)
+        onnx_digest = None if also is None or onnx_output is None else also.save(onnx_output)
+    result = replace(
+        made,
+        path=output,
+        digest=digest,
+        size_bytes=output.stat().st_size,
+        onnx_path=onnx_output,
+        onnx_digest=onnx_digest,
+        bits=label_of(weight_bits, activation_bits),
+    )
+    return result, applied
