@@ -24,6 +24,7 @@ from quantscope.cli import (
     bits,
     capture,
     compare,
+    cure,
     data,
     diagnose,
     evaluate,
@@ -55,6 +56,7 @@ app.command("compare")(compare.command)
 app.command("capture")(capture.command)
 app.command("sensitivity")(sensitivity.command)
 app.command("diagnose")(diagnose.command)
+app.command("cure")(cure.command)
 app.command("bits")(bits.command)
 app.command("whatif")(whatif.command)
 app.command("trace")(trace.command)

@@ -13,8 +13,11 @@ How it is put together
 torch is imported inside functions, so that importing this room costs nothing where it is missing.
 """
 
-from quantscope.run.torch.runnable import open_torch
+from quantscope.run.torch.runnable import open_torch, program_of
+from quantscope.run.torch.whatif import open_edited
 
 __all__ = [
+    "open_edited",
     "open_torch",
+    "program_of",
 ]
