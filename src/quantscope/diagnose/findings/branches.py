@@ -66,7 +66,8 @@ def find(evidence: Evidence) -> Iterator[Finding]:
         tensors = tuple(dict.fromkeys((*small, *together)))
         yield Finding(
             KIND,
-            f"One scale serves branches of very different values in {many(len(together), 'tensor')}",
+            f"One scale serves branches of very different values in "
+            f"{many(len(together), 'tensor')}",
             WHY,
             places,
             (
