@@ -169,7 +169,7 @@ def test_wrong_path_is_a_line_and_the_page_goes_on(page: Page) -> None:
 
 
 def test_another_bundled_model_replaces_the_numbers(playground: str, open_page: OpenPage) -> None:
-    page = open_page(playground)
+    page = open_page(f"{playground}/?tab=Layer")
     layer_in_graph(page, "stack1.conv2")
     page.get_by_test_id("open-toggle").click()
     page.get_by_test_id("open-resnet8-uint8").click()

@@ -3,7 +3,7 @@
 import marimo as mo
 
 from quantscope.app.editing import EditedFile
-from quantscope.app.panes.diagnose.account import account_html, layers_html
+from quantscope.app.panes.diagnose.account import account_html, layers_html, unit_of
 from quantscope.app.panes.diagnose.findings import findings_html
 from quantscope.app.panes.parts import (
     OPEN_FLOAT,
@@ -17,9 +17,9 @@ from quantscope.app.panes.parts import (
 )
 from quantscope.app.place import Selection
 from quantscope.app.session import Session
-from quantscope.diagnose import Diagnosis
+from quantscope.diagnose import Account, Diagnosis
 from quantscope.plain_text import many
-from quantscope.report import attempt_text, findings_title
+from quantscope.report import attempt_text, findings_title, gain_text
 
 
 def pane_html(
@@ -33,15 +33,15 @@ def pane_html(
     if diagnosis is None:
         parts.append(_none_yet(session))
     else:
-        parts += [_head(session, diagnosis), account_html(diagnosis.account)]
-        parts.append(layers_html(session, diagnosis.account, selection))
+        parts += [_head(session, diagnosis), _next(session, diagnosis)]
+        parts.append(account_html(diagnosis.account))
         title = safe(findings_title(diagnosis)) if diagnosis.findings else ""
         parts.append(f"<h2>{title}</h2>" if title else "")
         parts.append(findings_html(session, diagnosis))
         parts.append(_together(diagnosis))
         if why := session.failures.get("tried"):
             parts.append(line(why, kind="qs-bad"))
-        parts.append(_next(session, diagnosis))
+        parts.append(layers_html(session, diagnosis.account, selection))
         parts += [line(f"{note}.", kind="qs-faint") for note in diagnosis.notes]
     body = "".join(parts)
     return mo.Html(f'<div class="qs-layer qs-diagnose" data-testid="diagnosis">{body}</div>')
@@ -64,7 +64,8 @@ def _head(session: Session, diagnosis: Diagnosis) -> str:
     loss = account.loss
     of = f"on {many(diagnosis.images, diagnosis.sample_word)}"
     if loss.helps:
-        text = f"Quantizing costs this model something {of}."
+        points = with_minus(safe(gain_text(loss)))
+        text = f"Quantizing costs {points} {unit_of(account)} {of}{_most(account)}."
     elif loss.is_sure:
         text = f"The quantized model is better than the float one {of}."
     else:
@@ -75,6 +76,14 @@ def _head(session: Session, diagnosis: Diagnosis) -> str:
     if diagnosis.images < len(session.sample):
         more = f' <span class="qs-faint">{len(session.sample):,} are on their way.</span>'
     return f'<p class="qs-line qs-verdict" data-testid="verdict">{text}{more}</p>'
+
+
+def _most(account: Account) -> str:
+    """Say which half holds most of a loss, where that is sure."""
+    half = account.loss.value / 2
+    parts = {"weights": account.weights_off, "activations": account.activations_off}
+    held = [name for name, gain in parts.items() if gain.helps and gain.value > half]
+    return f"; most of it comes back with all {held[0]} float" if len(held) == 1 else ""
 
 
 def _together(diagnosis: Diagnosis) -> str:
@@ -96,4 +105,4 @@ def _next(session: Session, diagnosis: Diagnosis) -> str:
         offer(f"see {session.noun}s that changed", "tab", tab="Samples"),
         offer("quantize otherwise", "tab", tab="Quantize"),
     ]
-    return f'<section class="qs-card" data-testid="next"><h3>Next</h3>{"".join(offers)}</section>'
+    return f'<p class="qs-line qs-next" data-testid="next">{"".join(offers)}</p>'
