@@ -9,7 +9,6 @@ import numpy as np
 from quantscope.data import Batch, Intake, Samples
 from quantscope.errors import BadModelError
 from quantscope.model import Model, Network, Pairing, TensorPair
-from quantscope.model.torch import WeightsModel
 from quantscope.run.compare import (
     Comparison,
     Constants,
@@ -106,7 +105,7 @@ class ProgramJointRun:
 
     def is_told_by_digest(self) -> bool:
         # A float program may be what the recorded weights were exported as.
-        return isinstance(self.floats, WeightsModel)
+        return not self.floats.has_network
 
     def finish(self, result: Comparison) -> Comparison:
         probes = self._programs.by_name
