@@ -15,7 +15,11 @@ torch is imported inside functions, so that importing this room costs nothing wh
 """
 
 from quantscope.run.torch.kinds import open_torch
+from quantscope.run.torch.runnable import program_of
+from quantscope.run.torch.whatif import open_edited
 
 __all__ = [
+    "open_edited",
     "open_torch",
+    "program_of",
 ]
