@@ -4,6 +4,7 @@ How it is put together
 - `runnable.py` has the protocol: a `Runnable` is a model in one named execution, reference (what
   the file states) or runtime (what ships). `batches.py` runs batches side by side, in their
   order.
+- `edited_values.py` reads inner values of an edited model.
 - `evaluate.py` and `gap.py` judge outputs; `measure.py` says what is counted, `statistics.py` how
   sure that is, `kernels.py` what a layer runs as, `cpu.py` what this processor does to 8-bit sums.
 - `best_ranges.py` says what other ranges of activations would cost, from counts of their values;
@@ -27,6 +28,7 @@ from quantscope.run.compare import Comparison, SideBySide, TensorComparison, com
 from quantscope.run.comparison_details import ComparisonDetails, gather_details
 from quantscope.run.cpu import cpu_name, saturates_8bit_products
 from quantscope.run.deviations import OutputDeviation, match_floats, sqnr_of_outputs
+from quantscope.run.edited_values import EditedValues
 from quantscope.run.evaluate import (
     MeasureSource,
     classify,
@@ -96,6 +98,7 @@ __all__ = [
     "Comparison",
     "ComparisonDetails",
     "DownstreamSqnr",
+    "EditedValues",
     "Effect",
     "Evaluation",
     "EvaluationDelta",

@@ -64,7 +64,7 @@ def histograms(
 def _original(model: Model, given: ModelSource | None) -> Model | None:
     """Find what to count beside the quantized values; a stand-in for want of a float original."""
     original = find_original(model, given)
-    if original is None and model.framework == "onnx" and not model.is_float:
+    if original is None and model.has_stand_in and not model.is_float:
         return model.stand_in
     return original
 
