@@ -16,8 +16,7 @@ from quantscope.diagnose.attempts import changed_config, try_all
 from quantscope.diagnose.bench import Bench
 from quantscope.diagnose.calibrated import calibrated_ends
 from quantscope.diagnose.evidence import Evidence
-from quantscope.diagnose.findings import find_all, find_in_answers
-from quantscope.diagnose.findings.saturating import KIND as SATURATING
+from quantscope.diagnose.findings import find_all, find_in_answers, matters
 from quantscope.diagnose.input_stats import InputStats, input_stats
 from quantscope.diagnose.kernels import Cpu, Kernels, kernel_notes
 from quantscope.diagnose.origin import Origin, check_apart, find_origin
@@ -41,9 +40,6 @@ from quantscope.run.compare import compare_run
 LEAST_SAMPLES = 32
 """Fewer rows say nothing: a share of 32 has an interval of a third."""
 GOOD_SAMPLES = 1000
-
-_KERNELS_DB = 1.0
-"""Kernels that keep the SQNR of the outputs within that are as good as the arithmetic stated."""
 
 _WEIGHTS, _ACTIVATIONS, _BOTH = "all weights float", "all activations float", "both float"
 _LAYER, _FINDING = "layer ", "finding "
@@ -98,7 +94,7 @@ def diagnose(
         kernels_of=kernels.owner,
     )
     found += find_in_answers(evidence, bench, found)
-    ranked = rank([each for each in (_with_cost(f, bench) for f in found) if _matters(each)])
+    ranked = rank([each for each in (_with_cost(f, bench) for f in found) if matters(each)])
     together: Attempt | None = None
     if tries:
         ranked, together = try_all(ranked, bench, origin, account.loss, kernels, progress=progress)
@@ -215,14 +211,6 @@ def _with_cost(finding: Finding, bench: Bench) -> Finding:
     elif finding.cost_of == "class" and bench.samples.targets is not None:
         cost = bench.gain(bench.with_float_answers(np.isin(bench.samples.targets, finding.labels)))
     return replace(finding, cost=cost)
-
-
-def _matters(finding: Finding) -> bool:
-    """Drop kernels that change nothing: what they could do, they do not do to this model."""
-    cost = finding.cost
-    if finding.kind != SATURATING or cost is None:
-        return True
-    return cost.helps or (cost.sqnr_change_db or 0.0) > _KERNELS_DB
 
 
 def _without_vain(finding: Finding, origin: Origin) -> Finding:

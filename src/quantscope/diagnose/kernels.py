@@ -102,7 +102,7 @@ def kernel_notes(network: Network, kernels: KernelMap | None, of: Kernels) -> li
             f"{here}: {many(len(suspects), 'layer')} multiply uint8 by int8, which an x86 CPU "
             f"without VNNI adds in pairs with 16-bit saturation. What that costs: --cpu no-vnni."
         )
-    waiting = [] if kernels is None else [k for k in kernels.layers if _waits_for_option(k.why)]
+    waiting = [] if kernels is None else [k for k in kernels.layers if waits_for_option(k.why)]
     if kernels is not None and waiting:
         notes.append(
             f"{len(waiting)} of {kernels.computing_layers} layers run as float here: onnxruntime "
@@ -111,5 +111,6 @@ def kernel_notes(network: Network, kernels: KernelMap | None, of: Kernels) -> li
     return notes
 
 
-def _waits_for_option(why: str | None) -> bool:
+def waits_for_option(why: str | None) -> bool:
+    """Say whether a layer is float only for want of a session option."""
     return why is not None and "--int8-kernels" in why

@@ -31,7 +31,7 @@ from quantscope.diagnose.findings import (
 )
 from quantscope.diagnose.results import Finding
 
-__all__ = ["FINDERS", "KINDS", "find_all", "find_in_answers"]
+__all__ = ["FINDERS", "KINDS", "find_all", "find_in_answers", "matters"]
 
 _MODULES = (
     outliers,
@@ -53,6 +53,9 @@ _MODULES = (
 FINDERS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = tuple(m.find for m in _MODULES)
 KINDS: tuple[str, ...] = (*(m.KIND for m in _MODULES), one_class.KIND)
 
+_KERNELS_DB = 1.0
+"""Kernels that keep the SQNR of the outputs within that are as good as the arithmetic stated."""
+
 
 def find_all(evidence: Evidence) -> tuple[Finding, ...]:
     """Look for every kind; the findings are not ranked yet."""
@@ -65,3 +68,11 @@ def find_in_answers(
     """Look for what only the answers show; a class that a finding is about needs no second one."""
     known = {label for finding in found for label in finding.labels}
     return tuple(f for f in one_class.find(evidence, bench) if not known & set(f.labels))
+
+
+def matters(finding: Finding) -> bool:
+    """Drop kernels that change nothing: what they could do, they do not do to this model."""
+    cost = finding.cost
+    if finding.kind != saturating.KIND or cost is None:
+        return True
+    return cost.helps or (cost.sqnr_change_db or 0.0) > _KERNELS_DB

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from quantscope.diagnose.evidence import Evidence
+from quantscope.diagnose.kernels import waits_for_option
 from quantscope.diagnose.results import Finding, Place, Remedy
 from quantscope.plain_text import many
-from quantscope.run.kernels import INT8_OPTION
 
 KIND = "float-layer"
 WHY = (
@@ -28,7 +28,7 @@ def find(evidence: Evidence) -> Iterator[Finding]:
         and kernel.name in quantized
         and kernel.why is not None
         # An option of the session is no defect of the model, and a bias's scale has a finding.
-        and INT8_OPTION not in kernel.why
+        and not waits_for_option(kernel.why)
         and "bias" not in kernel.why
     ]
     if places:
