@@ -129,7 +129,7 @@ def score(
 
 @dataclass(frozen=True)
 class Top1:
-    """Count where the largest value of the first output is the label's. A NaN among them is wrong."""
+    """Count where the first output's largest value is the label's. A NaN among them is wrong."""
 
     name: str = "top-1 accuracy"
     unit: str = "share"

@@ -78,7 +78,7 @@ class TorchRunnable(Runnable):
     @property
     @abstractmethod
     def as_program(self) -> "ProgramRunnable":
-        """The program that can be run node by node: the file's own, or the one that weights become."""
+        """The program that can be run node by node, which weights are exported as."""
 
     def spread(self, threads: int) -> AbstractContextManager[None]:
         return one_thread_each(threads)
