@@ -50,7 +50,7 @@ class Model(ABC):
     has_stand_in: ClassVar[bool] = False
     """It says whether its quantizers can be switched off here, for want of a float original."""
     is_stand_in: bool = False
-    """It says whether it is a quantized network with its quantizers off, in its original's place."""
+    """It says whether it is a network with its quantizers off, in the original's place."""
 
     def __init__(self, path: Path, given: str) -> None:
         self.path, self.given = path, given
