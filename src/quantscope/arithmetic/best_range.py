@@ -176,16 +176,21 @@ def range_error(spread: Spread, params: QuantParams) -> RangeError:
 
 
 def range_errors(
-    spread: Spread, params: QuantParams, *, widths: Sequence[float] = WIDTHS
+    spread: Spread,
+    params: QuantParams,
+    *,
+    widths: Sequence[float] = WIDTHS,
+    symmetric: bool | None = None,
 ) -> RangeErrors:
     """Compute what other ranges would cost a tensor that has these parameters, and find the best.
 
     The candidates are shares of the values' extremes, both ends moved alike, in the type and with
-    the ends that the parameters have. A signed type with zero-point 0 stays symmetric. Else the two
-    ends of the best are moved apart too, one after the other.
+    the ends that the parameters have. What is `symmetric` stays so, which is said of a signed type
+    with zero-point 0 where nothing else is told. Else the two ends of the best are moved apart too,
+    one after the other.
     """
     today = range_error(spread, params)
-    symmetric = is_symmetric(params)
+    symmetric = is_symmetric(params) if symmetric is None else symmetric
     low, high = min(spread.lowest, 0.0), max(spread.highest, 0.0)
 
     def cost(low_share: float, high_share: float) -> RangeError:
@@ -205,13 +210,17 @@ def range_errors(
     place = int(np.argmin([found.total for found in candidates]))
     best, ends = candidates[place], [shares[place]] * 2
     if not symmetric and low < 0 < high:
+        stayed = 0
         for turn in range(2 * _ROUNDS):
-            side = turn % 2
+            if stayed > 1:  # neither end moved, so none will
+                break
+            side, before = turn % 2, best
             for share in shares:
                 tried = [share, ends[1]] if side == 0 else [ends[0], share]
                 found = cost(*tried)
                 if found.total < best.total:
                     best, ends = found, tried
+            stayed = stayed + 1 if best is before else 0
     return RangeErrors(candidates, today, min(today, best, key=lambda found: found.total))
 
 

@@ -1,8 +1,8 @@
 """Models made from models: edits as values, recipes, one `Editor`. Nothing here executes a model.
 
 How it is put together
-- `edits.py` has the edits, `parse.py` their form for people and `edits_json.py` the one for files;
-  `recipe.py` keeps a list of them.
+- `edits.py` has the edits, `parse.py` their form for people and `edits_json.py` the one for files,
+  `packed.py` that of many integers; `recipe.py` keeps a list of them.
 - `editor.py` applies them: `plan.py` (with `settings.py`) decides what each tensor shall be,
   `outcome.py` (with `values.py` and `biases.py`) what that makes of it, on the wiring of a QDQ
   graph (`wiring.py`); `clips.py` knows ReLUs that a quantizer stands for.
@@ -27,11 +27,14 @@ from quantscope.edit.edits import (
     SetBits,
     SetChannel,
     SetInteger,
+    SetIntegers,
     SetRange,
     SetScale,
     SetZeroPoint,
+    ShiftBias,
 )
 from quantscope.edit.edits_json import edit_from_dict, edit_to_dict
+from quantscope.edit.packed import pack_integers, unpack_integers
 from quantscope.edit.parse import describe, parse_bits, parse_off, parse_on, parse_range, parse_set
 from quantscope.edit.recipe import Recipe, guided_recipes, replay
 from quantscope.edit.settings import ROLES, parts_of, stays_symmetric
@@ -56,9 +59,11 @@ __all__ = [
     "SetBits",
     "SetChannel",
     "SetInteger",
+    "SetIntegers",
     "SetRange",
     "SetScale",
     "SetZeroPoint",
+    "ShiftBias",
     "apply",
     "describe",
     "edit_from_dict",
@@ -66,6 +71,7 @@ __all__ = [
     "guided_recipes",
     "lift_to_qdq",
     "open_subject",
+    "pack_integers",
     "parse_bits",
     "parse_off",
     "parse_on",
@@ -74,4 +80,5 @@ __all__ = [
     "parts_of",
     "replay",
     "stays_symmetric",
+    "unpack_integers",
 ]

@@ -13,7 +13,7 @@ from quantscope.edit.outcome import Outcome, resolve
 from quantscope.edit.plan import EditPlan, make_plan
 from quantscope.edit.subject import Clips, open_subject
 from quantscope.edit.values import FloatValues
-from quantscope.edit.wiring import Wiring, wire
+from quantscope.edit.wiring import BiasSite, Wiring, wire
 from quantscope.errors import BadModelError
 from quantscope.model import (
     PROVENANCE_KEY,
@@ -45,6 +45,11 @@ class Editor:
         self.pairing: Pairing | None = self._pair(must=float_model is not None)
         self._wiring: Wiring = wire(self._subject.graph, self._subject.network)
         self._floats = FloatValues(self._subject.graph, self.pairing)
+
+    @property
+    def bias_sites(self) -> tuple[BiasSite, ...]:
+        """The layers whose stored bias counts in steps of their input's and weights' scales."""
+        return self._wiring.bias_sites
 
     @property
     def suffix(self) -> str:

@@ -65,6 +65,25 @@ class SetChannel:
 
 
 @dataclass(frozen=True)
+class SetIntegers:
+    """Sets all stored integers of a weight, in C order, as `pack_integers` writes them."""
+
+    tensor: str
+    packed: str
+
+
+@dataclass(frozen=True)
+class ShiftBias:
+    """Adds a real value to each element of a layer's bias, which keeps counting in its own steps.
+
+    Shifts of one bias add up, and each is rounded to the steps that scales leave it.
+    """
+
+    tensor: str
+    by: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class FlipBit:
     """Flips one bit of one stored integer; bit 0 is the least significant."""
 
@@ -108,6 +127,8 @@ Edit = (
     | SetBits
     | SetInteger
     | SetChannel
+    | SetIntegers
+    | ShiftBias
     | FlipBit
     | Off
     | On

@@ -14,9 +14,11 @@ from quantscope.edit.edits import (
     SetBits,
     SetChannel,
     SetInteger,
+    SetIntegers,
     SetRange,
     SetScale,
     SetZeroPoint,
+    ShiftBias,
 )
 from quantscope.errors import BadConfigError
 
@@ -27,6 +29,8 @@ _KINDS: dict[str, type[Edit]] = {
     "set bits": SetBits,
     "set integer": SetInteger,
     "set channel": SetChannel,
+    "set integers": SetIntegers,
+    "shift bias": ShiftBias,
     "flip bit": FlipBit,
     "off": Off,
     "on": On,
@@ -111,6 +115,8 @@ _FIELDS: dict[str, tuple[str, Any]] = {
     "value": ("a whole number", _is_int),
     "channel": ("a whole number", _is_int),
     "values": ("a whole number or a list of them", _or_all(_is_int)),
+    "packed": ("packed integers, as text", _is_text),
+    "by": ("a list of numbers", _all(_is_number)),
     "bit": ("a whole number", _is_int),
     "bits": ("a whole number", _is_int),
 }

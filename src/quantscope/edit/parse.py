@@ -14,9 +14,11 @@ from quantscope.edit.edits import (
     SetBits,
     SetChannel,
     SetInteger,
+    SetIntegers,
     SetRange,
     SetScale,
     SetZeroPoint,
+    ShiftBias,
 )
 from quantscope.errors import BadConfigError
 
@@ -103,7 +105,7 @@ def _numbers(
 _SHOWN = 3
 
 
-def describe(edit: Edit) -> str:  # noqa: PLR0911 -- one for each kind
+def describe(edit: Edit) -> str:  # noqa: PLR0911, PLR0912 -- one for each kind
     """Say what an edit does, as in `scale of stem.out times 2`; long lists are cut short."""
     match edit:
         case SetScale(tensor, None, float() | int() as factor):
@@ -120,6 +122,10 @@ def describe(edit: Edit) -> str:  # noqa: PLR0911 -- one for each kind
             return f"integer {_place(index)} of {tensor} = {value}"
         case SetChannel(tensor, channel, values):
             return f"integers of channel {channel} of {tensor} = {_numbers_text(values)}"
+        case SetIntegers(tensor):
+            return f"all integers of {tensor} set"
+        case ShiftBias(tensor, by):
+            return f"{tensor} plus {_numbers_text(by)}"
         case FlipBit(tensor, index, bit):
             return f"bit {bit} of integer {_place(index)} of {tensor} flipped"
         case Off(target):

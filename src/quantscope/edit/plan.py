@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quantscope.arithmetic import QuantParams
 from quantscope.edit.edits import (
@@ -23,10 +24,13 @@ from quantscope.edit.edits import (
     SetBits,
     SetChannel,
     SetInteger,
+    SetIntegers,
     SetRange,
     SetScale,
     SetZeroPoint,
+    ShiftBias,
 )
+from quantscope.edit.packed import unpack_integers
 from quantscope.edit.parse import describe
 from quantscope.edit.settings import (
     ALL,
@@ -148,6 +152,16 @@ def check_integer_edit(
         for value in values:
             _check_fits(tensor, params, value)
         return
+    if isinstance(edit, SetIntegers):
+        try:
+            found = unpack_integers(edit.packed, int(np.prod(shape)))
+        except ValueError as error:
+            raise BadConfigError(
+                f"The integers for {tensor.name} cannot be read: {error}"
+            ) from None
+        for value in (int(found.min()), int(found.max())) if found.size else ():
+            _check_fits(tensor, params, value)
+        return
     in_range = (0 <= place < size for place, size in zip(edit.index, shape, strict=False))
     if len(edit.index) != len(shape) or not all(in_range):
         raise BadConfigError(
@@ -185,6 +199,8 @@ class EditPlan:
     """
     off: set[str] = field(default_factory=set)
     integers: dict[str, list[IntegerEdit]] = field(default_factory=dict)
+    shifts: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    """What is added to biases, as real values."""
     named: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     packs: bool = True
@@ -205,9 +221,9 @@ def make_plan(
     for edit in edits:
         before = dict(plan.params), set(plan.off)
         _add(plan, wiring, network, edit)
-        if not isinstance(edit, IntegerEdit) and before == (plan.params, plan.off):
+        if not isinstance(edit, IntegerEdit | ShiftBias) and before == (plan.params, plan.off):
             plan.notes.append(f"Changes nothing, it is so already: {describe(edit)}")
-    for name in sorted(plan.named & plan.off & {*plan.params, *plan.integers}):
+    for name in sorted(plan.named & plan.off & {*plan.params, *plan.integers, *plan.shifts}):
         plan.notes.append(f"{name} is switched off, so its other edits have no effect")
     return plan
 
@@ -229,7 +245,9 @@ def _add(plan: EditPlan, wiring: Wiring, network: Network, edit: Edit) -> None:
             _note_range(plan, tensor, params, lo, hi)
         case SetBits(target, bits):
             _set_bits(plan, wiring, network, target, bits)
-        case SetInteger() | SetChannel() | FlipBit():
+        case ShiftBias(name, by):
+            _shift_bias(plan, wiring, network, name, by)
+        case SetInteger() | SetChannel() | SetIntegers() | FlipBit():
             tensor = check_editable(wiring, find_tensor(network, edit.tensor))
             check_integer_edit(network, tensor, plan.params_of(tensor), edit)
             plan.named.add(tensor.name)
@@ -251,6 +269,28 @@ def _add(plan: EditPlan, wiring: Wiring, network: Network, edit: Edit) -> None:
             _switch(plan, wiring, parts, off=isinstance(edit, OffRole))
         case _:
             assert_never(edit)
+
+
+def _shift_bias(
+    plan: EditPlan, wiring: Wiring, network: Network, name: str, by: tuple[float, ...]
+) -> None:
+    """Add to a bias that counts in steps of its layer's scales; others are refused."""
+    # A bias whose scale is too small to be shown is no tensor, but it can be added to.
+    tensor = name if name in wiring.derived else find_tensor(network, name).name
+    site = next((site for site in wiring.bias_sites if site.name == tensor), None)
+    if site is None:
+        raise BadConfigError(
+            f"{tensor} cannot be shifted: it is no bias that a layer adds in steps of its input's "
+            f"scale times its weights'"
+        )
+    stored = wiring.graph.array(wiring.graph.node(site.dequantize).input[0])
+    size = 0 if stored is None else stored.size
+    if len(by) != size:
+        raise BadConfigError(f"{len(by)} shifts are given for {tensor}, which has {size} elements")
+    if not np.isfinite(by).all():
+        raise BadConfigError(f"A shift of {tensor} is {by[int(np.argmin(np.isfinite(by)))]}")
+    plan.named.add(tensor)
+    plan.shifts[tensor] = plan.shifts.get(tensor, np.zeros(size)) + np.asarray(by, np.float64)
 
 
 def _move(plan: EditPlan, wiring: Wiring, tensor: QuantTensor, params: QuantParams) -> None:

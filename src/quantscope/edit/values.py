@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantscope.arithmetic import QuantParams, quantize, storage_dtype
-from quantscope.edit.edits import FlipBit, SetChannel, SetInteger
+from quantscope.edit.edits import FlipBit, SetChannel, SetInteger, SetIntegers
+from quantscope.edit.packed import unpack_integers
 from quantscope.edit.parse import describe
 from quantscope.edit.wiring import QdqGraph
 from quantscope.errors import BadConfigError
@@ -84,7 +85,7 @@ class FloatValues:
         return None if pair is None else pair.float_values()
 
 
-IntegerEdit = SetInteger | SetChannel | FlipBit
+IntegerEdit = SetInteger | SetChannel | SetIntegers | FlipBit
 
 
 def round_anew(integers: Array, old: QuantParams, new: QuantParams, real: Array) -> Array:
@@ -122,6 +123,8 @@ def with_edits(
             case SetChannel(_, channel, values):
                 part = np.moveaxis(found, axis, 0)
                 part[channel] = np.reshape(values, part[channel].shape if np.ndim(values) else ())
+            case SetIntegers(_, packed):
+                found[...] = unpack_integers(packed, found.size).reshape(found.shape)
             case FlipBit(_, index, bit):
                 found[index] = _flip(int(found[index]), bit, params)
         if found.min() < params.qmin or found.max() > params.qmax:

@@ -4,8 +4,10 @@ How it is put together
 - `runnable.py` has the protocol: a `Runnable` is a model in one named execution, reference (what
   the file states) or runtime (what ships). `batches.py` runs batches side by side, in their
   order.
+- `edited_values.py` reads inner values of an edited model.
 - `evaluate.py` and `gap.py` judge outputs; `measure.py` says what is counted, `statistics.py` how
   sure that is, `kernels.py` what a layer runs as, `cpu.py` what this processor does to 8-bit sums.
+- `best_ranges.py` says what other ranges of activations would cost, from counts of their values.
 - `comparison_details.py` gathers what a report shows beside a comparison.
 - `capture/`, `compare/`, `histograms/`, `whatif/` and `integers/` are the features. They know the
   protocol and no framework; `onnx/` and `torch/` implement it, and know the features' values.
@@ -18,12 +20,14 @@ How something is added
 
 from quantscope.model import Execution
 from quantscope.run.batches import cores, run_side_by_side
+from quantscope.run.best_ranges import BestRange, BestRanges, best_ranges
 from quantscope.run.capture import Capture, CapturedTensor, capture
 from quantscope.run.classes import ClassAccuracy, Classes, predicted_classes
 from quantscope.run.compare import Comparison, SideBySide, TensorComparison, compare, compare_with
 from quantscope.run.comparison_details import ComparisonDetails, gather_details
 from quantscope.run.cpu import cpu_name, saturates_8bit_products
 from quantscope.run.deviations import OutputDeviation, match_floats, sqnr_of_outputs
+from quantscope.run.edited_values import EditedValues
 from quantscope.run.evaluate import (
     MeasureSource,
     classify,
@@ -82,6 +86,8 @@ __all__ = [
     "Accumulators",
     "AgainstFloat",
     "Answers",
+    "BestRange",
+    "BestRanges",
     "Capture",
     "CapturedTensor",
     "ClassAccuracy",
@@ -90,6 +96,7 @@ __all__ = [
     "Comparison",
     "ComparisonDetails",
     "DownstreamSqnr",
+    "EditedValues",
     "Effect",
     "Evaluation",
     "EvaluationDelta",
@@ -115,6 +122,7 @@ __all__ = [
     "Trace",
     "WhatIf",
     "accumulators",
+    "best_ranges",
     "capture",
     "check_rows",
     "classify",

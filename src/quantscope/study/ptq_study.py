@@ -16,10 +16,9 @@ from quantscope.model import (
     Model,
     ModelSource,
     OnnxFile,
-    OnnxModel,
     bundled_models,
     find_model,
-    load_onnx,
+    holds_weights_alone,
     open_model,
 )
 from quantscope.progress import Progress, silent
@@ -121,26 +120,23 @@ def float_models(
     model: ModelSource, torch_model: str | Path | None, *, travelling: bool
 ) -> tuple[dict[Backend, ModelFile], str]:
     """Give the float models by backend, the main one first, and why another has none."""
-    path = model.path if isinstance(model, Model) else find_model(model)
-    if path.suffix == ".pt2":
-        return _program(model, torch_model, travelling=travelling)
-    if path.suffix == ".safetensors":
+    opened = open_model(model)
+    path = opened.path
+    if opened.as_program() is not None:
+        return _program(opened, torch_model, travelling=travelling)
+    if not opened.has_network:
         raise BadModelError(
             f"{path.name} is a PyTorch model; give the ONNX one with --model and this one with "
             "--torch-model"
         )
-    file = model.file if isinstance(model, OnnxModel) else load_onnx(path)
-    if file.format != "float":
-        raise BadModelError(
-            f"{path} is quantized already ({file.format}); give the float model that it was "
-            "made from"
-        )
+    file = opened.as_onnx("study").file
+    file.check_float()
     models: dict[Backend, ModelFile] = {"onnxruntime": _model_file(path, travelling=travelling)}
     if torch_model is None and path == bundled_models()["resnet8"]:
         torch_model = "resnet8-torch"
     if torch_model is not None:
         torch_path = find_model(torch_model)
-        if torch_path.suffix != ".safetensors":
+        if not holds_weights_alone(torch_path):
             raise BadModelError(f"--torch-model takes a .safetensors file, not {torch_path.name}")
         read_safetensors(torch_path)  # or it would fail in every row
         models["torch"] = _model_file(torch_path, travelling=travelling)
@@ -161,10 +157,9 @@ def float_models(
 
 
 def _program(
-    model: ModelSource, torch_model: str | Path | None, *, travelling: bool
+    program: Model, torch_model: str | Path | None, *, travelling: bool
 ) -> tuple[dict[Backend, ModelFile], str]:
     """Take a float program of PyTorch: it is quantized by torch, and by nothing else."""
-    program = open_model(model)
     if torch_model is not None:
         raise BadModelError(f"{program.name} is a PyTorch program itself; leave --torch-model out")
     if not program.is_float:
