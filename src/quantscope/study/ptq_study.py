@@ -122,7 +122,7 @@ def float_models(
     """Give the float models by backend, the main one first, and why another has none."""
     opened = open_model(model)
     path = opened.path
-    if opened.as_program() is not None:
+    if opened.as_program is not None:
         return _program(opened, torch_model, travelling=travelling)
     if not opened.has_network:
         raise BadModelError(
