@@ -10,6 +10,7 @@ NAMES = (
     "pt2e_compare",
     "sensitivity",
     "whatif",
+    "speed_paths",
     "playground",
     "large",
 )
