@@ -20,7 +20,7 @@ from quantscope.run import (
     pick_measure,
 )
 from quantscope.run.onnx.suffix import ValueGraph, executed_graph
-from quantscope.study.sensitivity import Sweep, fitting_batch
+from quantscope.study.sweep import Sweep, fitting_batch
 
 
 @dataclass(frozen=True, eq=False)

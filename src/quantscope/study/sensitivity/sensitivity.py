@@ -46,7 +46,7 @@ from quantscope.study.sensitivity.results import (
     Sensitivity,
 )
 from quantscope.study.sensitivity.rows import Judge, Variant
-from quantscope.study.sensitivity.sweep import Sweep, fitting_batch
+from quantscope.study.sweep import Sweep, fitting_batch
 
 _FLOAT, _BASE, _LAYER = "float", "base", "layer "
 _EXPECTED_NOTE = "is put back"  # of a ReLU that the quantizer did; nothing that a reader must know
