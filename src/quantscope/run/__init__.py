@@ -24,6 +24,7 @@ from quantscope.run.compare import Comparison, SideBySide, TensorComparison, com
 from quantscope.run.comparison_details import ComparisonDetails, gather_details
 from quantscope.run.cpu import cpu_name, saturates_8bit_products
 from quantscope.run.deviations import OutputDeviation, match_floats, sqnr_of_outputs
+from quantscope.run.estimate import Estimate, estimate_mean
 from quantscope.run.evaluate import (
     MeasureSource,
     classify,
@@ -91,6 +92,7 @@ __all__ = [
     "ComparisonDetails",
     "DownstreamSqnr",
     "Effect",
+    "Estimate",
     "Evaluation",
     "EvaluationDelta",
     "Execution",
@@ -123,6 +125,7 @@ __all__ = [
     "compare_with",
     "cores",
     "cpu_name",
+    "estimate_mean",
     "evaluate",
     "evaluate_float",
     "evaluate_outputs",
