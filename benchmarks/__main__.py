@@ -11,6 +11,7 @@ NAMES = (
     "sensitivity",
     "pairs",
     "whatif",
+    "speed_paths",
     "playground",
     "large",
 )

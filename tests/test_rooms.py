@@ -24,6 +24,7 @@ RANKS = {
     "edit": 5,
     "run": 6,
     "study": 7,
+    "cure": 8,
     "diagnose": 9,
     "report": 10,
     "app": 11,

@@ -43,7 +43,7 @@ def select_layer(page: Page) -> None:
 
 
 def all_layers(page: Page) -> None:
-    page.get_by_test_id("tab-Layers").click()
+    page.get_by_test_id("tab-Network").click()
     _wait_until_drawn(page, "Signal to quantization noise along the network")
 
 
@@ -93,7 +93,7 @@ def trace(page: Page) -> None:
 
 
 def ptq_lab(page: Page) -> None:
-    page.get_by_test_id("tab-PTQ lab").click()
+    page.get_by_test_id("tab-Quantize").click()
     page.get_by_test_id("lab-activations").select_option("uint8")
     page.get_by_test_id("lab-methods").click()
     expect(page.get_by_test_id("trial-open")).to_have_count(3)

@@ -295,7 +295,7 @@ def test_a_browser_is_sent_in_with_a_ticket_that_works_once(
         assert served.token not in address
         page = open_page(address)
         expect(page).to_have_url(f"{served.address}/")
-        expect(page.get_by_test_id("layer-name")).to_be_visible()
+        expect(page.get_by_test_id("graph")).to_be_visible()
         page.close()
         late = open_page("about:blank").context.request.get(address)
         assert "Access Token" in late.text()

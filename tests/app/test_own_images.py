@@ -96,7 +96,7 @@ def test_own_images_are_measured_on_the_page(open_page: Callable[..., Page], fol
         more.click()
         expect(page.get_by_test_id("what-if")).to_contain_text("400 images, its arithmetic")
         expect(more).to_be_hidden()
-        page.get_by_test_id("tab-PTQ lab").click()
+        page.get_by_test_id("tab-Quantize").click()
         expect(page.get_by_test_id("lab")).to_contain_text("Calibrated with images.npz")
         # The same form takes other files: what does not fit is one line, and the page goes on.
         page.get_by_test_id("open-toggle").click()

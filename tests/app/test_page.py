@@ -106,7 +106,7 @@ def test_graph_is_used_with_the_keyboard(page: Page) -> None:
 
 def test_selection_survives_tabs(page: Page) -> None:
     layer_in_graph(page, "stack1.conv2")
-    page.get_by_test_id("tab-Layers").click()
+    page.get_by_test_id("tab-Network").click()
     row = page.get_by_test_id("table-tensors").locator('tr[data-tensor="stem.weight"]')
     row.click()
     expect(chosen_in_graph(page)).to_have_attribute("data-layer", "stem")
@@ -116,7 +116,7 @@ def test_selection_survives_tabs(page: Page) -> None:
 
 
 def test_another_tab_begins_at_its_top(page: Page) -> None:
-    page.get_by_test_id("tab-Layers").click()
+    page.get_by_test_id("tab-Network").click()
     expect(page.get_by_test_id("table-tensors")).to_be_visible()
     page.get_by_test_id(
         "card-Weights of all layers, float and quantized"
@@ -133,7 +133,7 @@ def test_another_tab_begins_at_its_top(page: Page) -> None:
 
 
 def test_click_on_a_bar_selects_its_layer(page: Page) -> None:
-    page.get_by_test_id("tab-Layers").click()
+    page.get_by_test_id("tab-Network").click()
     card = page.get_by_test_id("card-Weights of all layers, float and quantized")
     card.locator('[data-gid="stack3.conv1"]').click()
     expect(chosen_in_table(page)).to_have_attribute("data-layer", "stack3.conv1")
@@ -169,7 +169,7 @@ def test_wrong_path_is_a_line_and_the_page_goes_on(page: Page) -> None:
 
 
 def test_another_bundled_model_replaces_the_numbers(playground: str, open_page: OpenPage) -> None:
-    page = open_page(playground)
+    page = open_page(f"{playground}/?tab=Layer")
     layer_in_graph(page, "stack1.conv2")
     page.get_by_test_id("open-toggle").click()
     page.get_by_test_id("open-resnet8-uint8").click()

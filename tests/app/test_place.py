@@ -46,7 +46,7 @@ def test_a_place_is_what_its_address_says(network: Network) -> None:
 
 def test_what_cannot_be_meant_is_left_out(network: Network) -> None:
     found = Place.from_query({"tab": "Nowhere", "layer": "gone", "other": "1", "float": "f.onnx"})
-    assert (found.given, found.tab) == (None, "Layer")
+    assert (found.given, found.tab) == (None, "Diagnose")
     assert found.selection_in(network) == first_selection(network)
 
 
@@ -64,20 +64,19 @@ def test_an_address_that_cannot_be_opened_shows_the_command_s_model_and_says_so(
 def test_two_pages_keep_what_each_shows_when_they_are_loaded_again(
     playground: str, open_page: Callable[..., Page]
 ) -> None:
-    first, second = open_page(playground), open_page(playground)
-    expect(first.get_by_test_id("layer-name")).to_have_text("stem")
+    first, second = open_page(playground), open_page(f"{playground}/?tab=Layer")
+    expect(first.get_by_test_id("verdict")).to_be_visible()
     assert told(first) == {}
     first.get_by_test_id("open-toggle").click()
     first.get_by_test_id("open-resnet8-uint8").click()
     expect(first.get_by_test_id("model")).to_have_text("resnet8-uint8")
     first.get_by_test_id("graph").locator('[data-layer="stack1.add"]').click()
-    expect(first.get_by_test_id("layer-name")).to_have_text("stack1.add")
     first.get_by_test_id("tab-Residuals").click()
     second.get_by_test_id("graph").locator('[data-layer="stack2.conv1"]').click()
     expect(second.get_by_test_id("layer-name")).to_have_text("stack2.conv1")
 
     expect(first).to_have_url(f"{playground}/?model=resnet8-uint8&layer=stack1.add&tab=Residuals")
-    expect(second).to_have_url(f"{playground}/?layer=stack2.conv1")
+    expect(second).to_have_url(f"{playground}/?tab=Layer&layer=stack2.conv1")
     copied = open_page(first.url)
     first.reload()
     second.reload()

@@ -11,8 +11,9 @@ from quantscope.app.place import TABS
 
 OpenPage = Callable[..., Page]
 SHOWN = {
+    "Diagnose": "diagnosis",
     "Layer": "layer",
-    "Layers": "table-tensors",
+    "Network": "table-tensors",
     "Samples": "samples",
     "Residuals": "residuals",
     "Trace": "no-trace",
@@ -35,7 +36,7 @@ def test_a_program_is_shown_in_every_tab(
     playground: str, open_page: OpenPage, resnet8_program: Path
 ) -> None:
     page = settled(open_page(f"{playground}/?model={resnet8_program}"))
-    walked(page, {**SHOWN, "What if": "what-if", "PTQ lab": "lab"}, float_lines=0)
+    walked(page, {**SHOWN, "What if": "what-if", "Quantize": "lab"}, float_lines=0)
     expect(page.get_by_test_id("accuracy-runtime")).to_contain_text("no shipped kernels here")
 
 
@@ -44,6 +45,6 @@ def test_a_torchscript_archive_says_once_what_it_does_not_know(
 ) -> None:
     archive = shared_folder / "legacy" / "resnet8_int8.pt"
     page = settled(open_page(f"{playground}/?model={archive}"))
-    walked(page, {**SHOWN, "What if": "no-what-if", "PTQ lab": "no-lab"}, float_lines=1)
+    walked(page, {**SHOWN, "What if": "no-what-if", "Quantize": "no-lab"}, float_lines=1)
     expect(page.get_by_test_id("accuracy-reference")).to_contain_text("no reference execution here")
     expect(page.get_by_test_id("accuracy-float")).to_contain_text("not known")

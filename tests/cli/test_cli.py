@@ -284,9 +284,22 @@ def test_no_paragraph_of_a_help_text_is_broken_in_its_middle() -> None:
             assert kept or "\n" not in paragraph, f"{command.name}: {paragraph}"
 
 
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_help_leaves_half_of_a_narrow_terminal_for_words(
+    command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    done = run(*command, "--help")
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "…" not in done.stdout  # nothing of the syntax is cut
+    starts = {len(line) - len(line.lstrip()) for line in lines}
+    assert max(starts) <= 40
+
+
 def test_help_says_which_images_are_taken_unless_told() -> None:
     texts = {
-        name: " ".join(run(name, "--help").stdout.replace("│", " ").split())
+        name: " ".join(run(name, "--help").stdout.split())
         for name in ("compare", "sensitivity", "capture")
     }
     assert "Left out: image 0 alone." in texts["capture"]

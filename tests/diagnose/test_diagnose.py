@@ -1,17 +1,16 @@
 """A diagnosis: each planted defect is found and nothing else, and what it costs adds up."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from onnx import helper, numpy_helper
-from planted import Plant, Planted, convnet, convnet_weights, finished
+from planted import Plant, convnet, convnet_weights, edited, examined, finished, kinds
 from tiny_qdq import TinyQdq
 
 from quantscope.data import Samples, load_sample
-from quantscope.diagnose import Diagnosis, diagnose
-from quantscope.edit import Edit, Editor, OffRole, SetRange
+from quantscope.diagnose import diagnose
+from quantscope.edit import Editor, OffRole, SetRange
 from quantscope.errors import BadDataError, BadModelError
 from quantscope.run import evaluate, paired
 
@@ -19,30 +18,6 @@ from quantscope.run import evaluate, paired
 @pytest.fixture
 def plant(tmp_path: Path) -> Plant:
     return Plant(tmp_path)
-
-
-def examined(planted: Planted, *, tries: bool = False) -> Diagnosis:
-    return diagnose(
-        planted.quantized,
-        planted.samples,
-        float_model=planted.floats,
-        calibration=planted.calibration,
-        tries=tries,
-    )
-
-
-def kinds(planted: Planted) -> list[str]:
-    return [finding.kind for finding in examined(planted).findings]
-
-
-def edited(*edits: Edit) -> Callable[[Path], None]:
-    """Write edits into the file itself, as if it had been made so."""
-
-    def change(path: Path) -> None:
-        content = Editor(path).apply(edits).to_bytes()
-        path.write_bytes(content)
-
-    return change
 
 
 @pytest.mark.parametrize("options", [{}, {"per_channel": False}, {"activations": "int8"}], ids=str)

@@ -149,6 +149,16 @@ def test_resnet8_fits_a_hundred_columns(model: str, request: pytest.FixtureReque
     assert all(len(label + text) <= 100 for label, text in fact_lines(facts, 100))
 
 
+@pytest.mark.parametrize("model", ["int8", "per_tensor", "floating"])
+def test_a_narrow_terminal_breaks_no_name_of_resnet8(
+    model: str, request: pytest.FixtureRequest
+) -> None:
+    network = request.getfixturevalue(model)
+    for table in (layer_table(network), activation_table(network), constant_table(network)):
+        shown = {line.split("  ")[0] for line in table.lines(80)}
+        assert {row[0] for row in table.rows} <= shown
+
+
 def test_residuals_show_ratio_and_bits(int8: Network) -> None:
     table = residual_table(int8)
     assert [name for name in table.column("layer") if name] == [f"stack{i}.add" for i in (1, 2, 3)]

@@ -10,6 +10,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from quantscope.data import Samples
+from quantscope.diagnose import Diagnosis, diagnose
+from quantscope.edit import Edit, Editor
 from quantscope.quantize import PtqConfig, quantize_model
 
 Array = np.ndarray[Any, Any]
@@ -123,3 +125,51 @@ class Plant:
         if change is not None:
             change(quantized)
         return Planted(floats, quantized, samples or self.samples, by)
+
+
+def examined(planted: Planted, *, tries: bool = False) -> Diagnosis:
+    return diagnose(
+        planted.quantized,
+        planted.samples,
+        float_model=planted.floats,
+        calibration=planted.calibration,
+        tries=tries,
+    )
+
+
+def kinds(planted: Planted) -> list[str]:
+    return [finding.kind for finding in examined(planted).findings]
+
+
+def edited(*edits: Edit) -> Callable[[Path], None]:
+    """Write edits into the file itself, as if it had been made so."""
+
+    def change(path: Path) -> None:
+        content = Editor(path).apply(edits).to_bytes()
+        path.write_bytes(content)
+
+    return change
+
+
+def rewritten(change: Callable[[onnx.ModelProto], None]) -> Callable[[Path], None]:
+    """Change the quantized file's graph by hand."""
+
+    def write(path: Path) -> None:
+        proto = onnx.load(path)
+        change(proto)
+        path.write_bytes(proto.SerializeToString(deterministic=True))
+
+    return write
+
+
+def constant(proto: onnx.ModelProto, name: str) -> Array:
+    """Read a stored constant by its name."""
+    found = next(each for each in proto.graph.initializer if each.name == name)
+    return numpy_helper.to_array(found)
+
+
+def set_constant(proto: onnx.ModelProto, name: str, array: Array) -> None:
+    """Store other numbers under the name of a constant, in its type."""
+    found = next(each for each in proto.graph.initializer if each.name == name)
+    kept = numpy_helper.to_array(found).dtype
+    found.CopyFrom(numpy_helper.from_array(np.asarray(array, kept), name))

@@ -17,11 +17,11 @@ from quantscope.model import (
     bundled_models,
     find_model,
     find_original,
+    holds_weights_alone,
     open_model,
     pair_models,
     unknown_original,
 )
-from quantscope.model.torch import WeightsModel
 from quantscope.zoo import read_safetensors, write_onnx
 
 
@@ -43,7 +43,7 @@ def floats_of(model: Model, given: Model | None) -> tuple[Model | None, Model | 
 
 def _as_network(program: Model) -> Model:
     """Write ResNet8's weights as ONNX, once, for they are no network by themselves."""
-    if not isinstance(program, WeightsModel):
+    if program.has_network:
         return program
     bundled = bundled_models()
     if program.path == bundled["resnet8-torch"]:
@@ -182,7 +182,7 @@ def _open(path: Path, given: Path | None) -> Opened:
 
 def _open_alone(model: Model) -> Opened:
     """Open a quantized model whose float original nobody knows: its quantizers off stand in."""
-    if model.framework != "onnx":
+    if not model.has_stand_in:
         why = unknown_original(model, "give that one too, to compare the two")
         return Opened(model, None, None, str(why))
     try:
@@ -201,7 +201,7 @@ def _existing(model: str | Path) -> Path:
 
 def openable_models() -> tuple[str, ...]:
     """Bundled models that are networks, quantized ones first."""
-    names = [name for name, path in bundled_models().items() if path.suffix != ".safetensors"]
+    names = [name for name, path in bundled_models().items() if not holds_weights_alone(path)]
     return tuple(sorted(names, key=lambda name: name == "resnet8"))
 
 

@@ -21,13 +21,22 @@ from quantscope.app.metrics import metrics
 from quantscope.app.mistake import mistake
 from quantscope.app.opened import openable_models
 from quantscope.app.painter import Painter, Wanted
+from quantscope.app.panes.diagnose import Doctor, worst_selection
 from quantscope.app.panes.layers import places
 from quantscope.app.panes.ptq_lab import PtqLab
 from quantscope.app.panes.samples import SamplesPane
 from quantscope.app.panes.trace import Tracer
 from quantscope.app.panes.what_if import TAB as WHAT_IF
 from quantscope.app.panes.what_if import Workbench
-from quantscope.app.place import TABS, Beginning, Given, Place, Selection, fitting
+from quantscope.app.place import (
+    TABS,
+    Beginning,
+    Given,
+    Place,
+    Selection,
+    first_selection,
+    fitting,
+)
 from quantscope.app.rows import LAYER_COLUMNS, TENSOR_COLUMNS, layer_rows, tensor_rows
 from quantscope.app.session import Session
 from quantscope.app.widgets import (
@@ -78,6 +87,10 @@ class Page:
         self._edits: Edits = ()
         self._edited: EditedFile | None = None
         self._asked: Given | None = None
+        self._is_chosen = begun.place.selection is not None
+        """Whether a person has selected something; until then the page shows the worst layer."""
+        self._usual: Selection | None = None
+        self._selects = False
         self._opening = Lock()
         self._home, self._given = begun.home, begun.place.given or begun.home
         self.session = begun.session
@@ -96,12 +109,13 @@ class Page:
         self.painter = Painter(self.gallery)
         self.bench = Workbench(self)
         self.lab = PtqLab(self)
+        self.doctor = Doctor(self)
         self.samples = SamplesPane(self)
         self.tracer = Tracer(self)
         # Wrapped once: a new wrapper at each run of a cell would be a new element of the page.
         self.views = {name: mo.ui.anywidget(widget) for name, widget in self._widgets().items()}
         self._wire()
-        self._show(begun.session, begun.place.selection_in(begun.session.opened.network))
+        self._show(begun.session, begun.place.selection)
         self._write_address()
 
     @property
@@ -166,7 +180,21 @@ class Page:
         self.bench.refresh()
         self.samples.refresh()
         self.tracer.refresh()
+        self._select_worst()
+        self.numbers_news()
+
+    def numbers_news(self) -> None:
+        """Tell the notebook that something was found out."""
         self._set.numbers(lambda count: count + 1)
+
+    def work_first(self, work: Work) -> None:
+        """Do this at once; what is measured unasked goes on after it."""
+
+        def both(progress: Progress) -> Iterator[None]:
+            yield from work(progress)
+            yield from self._measure(progress)
+
+        self.worker.start(both)
 
     def sample_news(self) -> None:
         """Tell the notebook that another sample is picked."""
@@ -219,6 +247,7 @@ class Page:
             lambda change: self._set.selection(Selection.from_dict(change["new"])),
             names="selection",
         )
+        self.graph.observe(lambda _: self._chose(), names="selection")
         self.graph.observe(lambda _: self.bench.refresh(), names="selection")
         self.graph.observe(lambda _: self.tracer.refresh(), names="selection")
         self.graph.observe(lambda _: self.samples.selected(), names="selection")
@@ -256,6 +285,8 @@ class Page:
             self.tabs.tab = message["tab"]
         elif message.get("do") == "random":
             self.open(self._given.with_random_rows())
+        else:
+            self.doctor.asked(message)
 
     def _on_strip(self, _widget: Any, message: dict[str, Any], _buffers: Any) -> None:
         if message.get("do") == "undo":
@@ -282,7 +313,7 @@ class Page:
             with self._opening:
                 if given is not self._asked:
                     return
-                self._show(session, fitting(self.selection, session.opened.network))
+                self._show(session, self.selection if self._is_chosen else None)
                 self._given = given
                 self._write_address()
                 self.opener.opened += 1
@@ -295,16 +326,20 @@ class Page:
                 with self.opener.hold_sync():
                     self.opener.busy, self.opener.error = False, line
 
-    def _show(self, session: Session, selection: Selection) -> None:
-        """Turn every widget to another session."""
-        drawing = drawing_of(session.opened.network)
+    def _show(self, session: Session, selection: Selection | None) -> None:
+        """Turn every widget to another session; without a selection, to its worst layer."""
+        network = session.opened.network
+        self._usual = worst_selection(session)
+        chosen = fitting(selection, network) if selection else None
+        shown = chosen or self._usual or first_selection(network)
+        drawing = drawing_of(network)
         self.worker.stop()
         self._recent.append(session)
         self.session, self._edits = session, ()  # those in force were the other model's
         self.graph.drawing = drawing
         self.layers.rows = layer_rows(self.session)
         self.gallery.places = places(self.session)
-        self.select(selection)
+        self._select_unasked(shown)
         self.bench.opened()
         self.lab.refresh()
         with self.opener.hold_sync():
@@ -315,7 +350,27 @@ class Page:
     def _write_address(self) -> None:
         given = None if self._given == self._home else self._given
         place = Place(given, self.selection, self.tabs.tab)
-        self.chrome.address = place.to_query(self.session.opened.network)
+        self.chrome.address = place.to_query(self.session.opened.network, self._usual)
+
+    def _chose(self) -> None:
+        """Note that somebody has selected something."""
+        if not self._selects:
+            self._is_chosen = True
+
+    def _select_unasked(self, selection: Selection) -> None:
+        self._selects = True
+        try:
+            self.select(selection)
+        finally:
+            self._selects = False
+
+    def _select_worst(self) -> None:
+        """Select the worst layer once it is known, unless somebody has selected another."""
+        if self._usual is None:
+            self._usual = worst_selection(self.session)
+            if self._usual is not None and not self._is_chosen:
+                self._select_unasked(self._usual)
+            self._write_address()
 
     def _measure(self, progress: Progress) -> Iterator[None]:
         session = self.session
@@ -324,9 +379,11 @@ class Page:
         # sample.
         yield from session.measure(session.quick, progress)
         yield from session.compare(session.quick, progress)
+        yield from session.diagnose(session.quick, progress)
         yield from session.count_values(session.quick, progress)
         yield from session.measure(session.sample, progress)
         yield from session.compare(session.sample, progress)
+        yield from session.diagnose(session.sample, progress)
         yield from session.switch_layers(session.quick, progress)
         more = session.full_count > len(session.sample) and "images" not in session.failures
         self._next = self._measure_all

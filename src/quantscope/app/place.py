@@ -70,8 +70,18 @@ def fitting(selection: Selection, network: Network) -> Selection:
     return first_selection(network)
 
 
-TABS = ("Layer", "Layers", "Samples", "What if", "Residuals", "Trace", "PTQ lab", "Help")
-_ONCE_CALLED = {"Images": "Samples"}
+TABS = (
+    "Diagnose",
+    "Layer",
+    "Network",
+    "Samples",
+    "What if",
+    "Residuals",
+    "Trace",
+    "Quantize",
+    "Help",
+)
+_ONCE_CALLED = {"Images": "Samples", "Layers": "Network", "PTQ lab": "Quantize"}
 """Tabs by the names that older links have."""
 
 
@@ -167,12 +177,15 @@ class Place:
             tab=tab if tab in TABS else TABS[0],
         )
 
-    def to_query(self, network: Network) -> dict[str, str]:
-        """Give every key of ours; what is empty does not stand in the address."""
+    def to_query(self, network: Network, usual: Selection | None = None) -> dict[str, str]:
+        """Give every key of ours; what is empty does not stand in the address.
+
+        `usual` is what a page selects by itself, the first layer unless told.
+        """
         given = self.given or Given("")
-        chosen = self.selection or first_selection(network)
-        usual = chosen == first_selection(network)
-        named = {"layer": "", "tensor": ""} if usual else chosen.to_dict()
+        usual = usual or first_selection(network)
+        chosen = self.selection or usual
+        named = {"layer": "", "tensor": ""} if chosen == usual else chosen.to_dict()
         # The layer alone would select the same tensor.
         if chosen == fitting(Selection(chosen.layer, None), network):
             named["tensor"] = ""

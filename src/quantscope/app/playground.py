@@ -138,6 +138,14 @@ def tabs(page):
 
 
 @app.cell
+def pane_diagnose(get_edits, get_model, get_numbers, get_selection, get_tab, mo, page):
+    mo.stop(get_tab() != "Diagnose")
+    get_edits(), get_model(), get_numbers()
+    page.doctor.show(get_selection() or page.selection)
+    return
+
+
+@app.cell
 def pane_layer(get_edits, get_numbers, get_selection, get_tab, get_theme, layer, mo, page):
     mo.stop(get_tab() != "Layer")
     get_edits(), get_numbers()
@@ -148,16 +156,16 @@ def pane_layer(get_edits, get_numbers, get_selection, get_tab, get_theme, layer,
 
 
 @app.cell
-def pane_layers(get_edits, get_tab, layers, mo, page):
-    mo.stop(get_tab() != "Layers")
+def pane_network(get_edits, get_tab, layers, mo, page):
+    mo.stop(get_tab() != "Network")
     get_edits()
     layers.show(page.views["tensors"], page.edited)
     return
 
 
 @app.cell
-def paint_layers(get_numbers, get_tab, get_theme, layers, mo, page):
-    mo.stop(get_tab() != "Layers")
+def paint_network(get_numbers, get_tab, get_theme, layers, mo, page):
+    mo.stop(get_tab() != "Network")
     get_numbers()
     page.paint(layers.wanted(page.session, theme=get_theme()))
     return
@@ -216,16 +224,16 @@ def pane_trace(get_edits, get_model, get_tab, mo, page):
 
 
 @app.cell
-def pane_ptq_lab(get_model, get_tab, mo, page):
-    mo.stop(get_tab() != "PTQ lab")
+def pane_quantize(get_model, get_tab, mo, page):
+    mo.stop(get_tab() != "Quantize")
     get_model()
     page.lab.show()
     return
 
 
 @app.cell
-def paint_ptq_lab(get_lab, get_model, get_tab, get_theme, mo, page):
-    mo.stop(get_tab() != "PTQ lab")
+def paint_quantize(get_lab, get_model, get_tab, get_theme, mo, page):
+    mo.stop(get_tab() != "Quantize")
     get_lab(), get_model()
     page.paint(page.lab.wanted(get_theme()))
     return
@@ -240,7 +248,7 @@ def pane_help(get_tab, get_topic, help, mo):
 
 @app.cell
 def pictures(get_tab, mo, page):
-    mo.stop(get_tab() not in ("Layer", "Layers", "Samples", "What if", "Residuals", "PTQ lab"))
+    mo.stop(get_tab() not in ("Layer", "Network", "Samples", "What if", "Residuals", "Quantize"))
     page.views["gallery"]
     return
 

@@ -10,6 +10,7 @@ from quantscope.app.memo import Memo, Shared, give_back
 from quantscope.app.mistake import mistake
 from quantscope.app.opened import Opened
 from quantscope.data import Samples, load_full, samples_for, stratify
+from quantscope.diagnose import Diagnosis, diagnose
 from quantscope.errors import QuantscopeError, StoppedError
 from quantscope.model import Execution, QuantTensor
 from quantscope.progress import Progress, silent
@@ -33,7 +34,9 @@ _DOING = {
     "gap": "Which kernels run",
     "comparison": "Comparing",
     "histograms": "Counting values",
-    "sensitivity": "Switching layers off",
+    "sensitivity": "Measuring sensitivity",
+    "diagnosis": "Diagnosing",
+    "tried": "Trying what is proposed",
 }
 
 
@@ -186,6 +189,64 @@ class Session:
             ),
             progress,
         )
+
+    def diagnose(self, images: Samples, progress: Progress = silent) -> Iterator[None]:
+        """Find what is wrong and what it costs; of ONNX files that have something to hold against.
+
+        `failures` has why there is no diagnosis, also where there is nothing to find.
+        """
+        if self.can_be_diagnosed:
+            yield from self._diagnosed("diagnosis", images, tries=False, progress=progress)
+
+    def try_remedies(self, progress: Progress = silent) -> Iterator[None]:
+        """Try what the findings propose, on the images of the diagnosis that is shown."""
+        shown = self.diagnosis
+        if shown is not None:
+            images = self._sets[shown.images]
+            self.failures.pop("tried", None)
+            yield from self._diagnosed("tried", images, tries=True, progress=progress)
+
+    def _diagnosed(
+        self, name: str, images: Samples, *, tries: bool, progress: Progress
+    ) -> Iterator[None]:
+        opened, count = self.opened, len(images)
+        self._sets[count] = images
+        yield from self._attempt(
+            name,
+            count,
+            lambda: diagnose(
+                opened.model,
+                images,
+                float_model=None if opened.is_stand_in else opened.original,
+                measure=self.measured_by,
+                tries=tries,
+                progress=progress,
+            ),
+            progress,
+        )
+
+    @property
+    def diagnosis(self) -> Diagnosis | None:
+        """On the most images so far; of two of the same, the one that has tried remedies."""
+        tried: Diagnosis | None = self._best("tried")
+        found: Diagnosis | None = self._best("diagnosis")
+        if tried is not None and (found is None or tried.images >= found.images):
+            return tried
+        return found
+
+    @property
+    def can_be_diagnosed(self) -> bool:
+        return self._is_onnx and self.opened.original is not None
+
+    @property
+    def why_not_diagnosed(self) -> str:
+        """Why there is no diagnosis and will be none; empty where one comes."""
+        if not self.can_be_diagnosed:
+            reason = self.opened.no_float or "it needs an ONNX file"
+            return f"There is no diagnosis: {reason}"
+        if "images" in self.failures:
+            return "The given samples do not fit the model"
+        return self.failures.get("diagnosis", "")
 
     @property
     def sensitivity(self) -> Sensitivity | None:

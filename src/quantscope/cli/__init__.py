@@ -14,7 +14,7 @@ How a command is added
 2. Libraries and other rooms are imported inside of it, so that --help and the other commands do
    not wait for them.
 3. The result's text in `quantscope.report`; here `show(...)`, or `emit_json(result.to_dict())`.
-4. `app.command("NAME")` below.
+4. A line of `_COMMANDS` below.
 """
 
 import typer
@@ -24,6 +24,7 @@ from quantscope.cli import (
     bits,
     capture,
     compare,
+    cure,
     data,
     diagnose,
     evaluate,
@@ -44,24 +45,31 @@ app = typer.Typer(
     help="See every factor of a quantized network, change any of them, watch what happens.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # rich's panels leave 18 of 80 columns for words
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 # --help lists the commands in this order.
-app.command("play")(play.command)
-app.command("evaluate")(evaluate.command)
-app.command("inspect")(inspect.command)
-app.command("graph")(graph.command)
-app.command("compare")(compare.command)
-app.command("capture")(capture.command)
-app.command("sensitivity")(sensitivity.command)
-app.command("diagnose")(diagnose.command)
-app.command("bits")(bits.command)
-app.command("whatif")(whatif.command)
-app.command("trace")(trace.command)
-app.command("accumulators")(accumulators.command)
-app.command("quantize")(quantize.command)
-app.command("study")(study.command)
-app.command("import-keras")(import_keras.command)
+_COMMANDS = {
+    "play": play.command,
+    "evaluate": evaluate.command,
+    "inspect": inspect.command,
+    "graph": graph.command,
+    "compare": compare.command,
+    "capture": capture.command,
+    "sensitivity": sensitivity.command,
+    "diagnose": diagnose.command,
+    "cure": cure.command,
+    "bits": bits.command,
+    "whatif": whatif.command,
+    "trace": trace.command,
+    "accumulators": accumulators.command,
+    "quantize": quantize.command,
+    "study": study.command,
+    "import-keras": import_keras.command,
+}
+for _name, _command in _COMMANDS.items():
+    # Without this, the list of commands would cut its sentences where they do not fit a line.
+    app.command(_name, short_help=(_command.__doc__ or "").split("\n\n")[0])(_command)
 app.add_typer(data.app, name="data")
 
 

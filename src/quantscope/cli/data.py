@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="CIFAR-10: what is there, and getting the full set.", no_args_is_help=True)
 
 
-@app.command()
+@app.command(short_help="Get all of CIFAR-10 (190 MB) into the user's cache.")
 def fetch(
     source: Annotated[
         Path | None,

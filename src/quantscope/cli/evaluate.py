@@ -105,7 +105,7 @@ def command(
                 chosen,
                 measure=counted,
                 float_model=floats,
-                int8_kernels=int8_kernels if other.framework == "onnx" else None,
+                int8_kernels=other.own_int8_kernels(int8_kernels),
                 progress=lambda what, done, of: progress(f"{what} {other.name}", done, of),
             )
             # In the first one's execution, or in the only one that it has.

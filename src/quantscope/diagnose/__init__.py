@@ -12,6 +12,8 @@ How something is added
 - A remedy: edits, or options of `PtqConfig`, in the finding that proposes it.
 """
 
+from quantscope.diagnose.account import own_noise
+from quantscope.diagnose.attempts import remedy_config
 from quantscope.diagnose.diagnose import diagnose, rank
 from quantscope.diagnose.findings import KINDS
 from quantscope.diagnose.results import (
@@ -36,5 +38,7 @@ __all__ = [
     "Place",
     "Remedy",
     "diagnose",
+    "own_noise",
     "rank",
+    "remedy_config",
 ]

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from quantscope.diagnose.bench import Bench
-from quantscope.diagnose.origin import Origin
+from quantscope.diagnose.origin import Origin, find_origin
 from quantscope.diagnose.results import Attempt, Finding, Gain, Remedy
 from quantscope.edit import Edit, Editor
 from quantscope.errors import QuantscopeError
-from quantscope.model import open_model
+from quantscope.model import Model, open_model
 from quantscope.progress import Progress, silent
 from quantscope.quantize import PtqConfig, quantize_model
 from quantscope.run import Outputs, gather_outputs, open_runnable
@@ -140,3 +140,8 @@ def changed_config(config: PtqConfig, options: Mapping[str, Any]) -> PtqConfig:
     if changes.get("calibration", config.calibration) != config.calibration:
         changes = {"percentile": None, "histogram_bins": None, **changes}
     return replace(config, **changes)
+
+
+def remedy_config(model: Model, remedy: Remedy) -> PtqConfig:
+    """Give the options that a model was made with, and those that a remedy changes."""
+    return changed_config(find_origin(model, model, None).config, remedy.options)

@@ -109,10 +109,11 @@ class Bench:
     def score(self, outputs: Outputs) -> Score:
         return score_outputs(self.measured_by, outputs, self.samples, self.floats)
 
-    def gain(self, outputs: Outputs) -> Gain:
-        """Say how much better other answers are than those of the model as it is."""
-        delta = ScoreDelta(self.score(outputs), self.score(self.base), self.samples.indices)
-        after, before = self._sqnr_db(outputs), self._sqnr_db(self.base)
+    def gain(self, outputs: Outputs, *, over: Outputs | None = None) -> Gain:
+        """Say how much better answers are than `over`, those of the model as it is if left out."""
+        over = self.base if over is None else over
+        delta = ScoreDelta(self.score(outputs), self.score(over), self.samples.indices)
+        after, before = self._sqnr_db(outputs), self._sqnr_db(over)
         change = None if after is None or before is None else after - before
         return Gain(delta, change)
 

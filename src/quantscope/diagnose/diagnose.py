@@ -192,6 +192,8 @@ def _with_cost(finding: Finding, bench: Bench) -> Finding:
     cost: Gain | None = None
     if finding.cost_of == "tensors" and finding.tensors:
         cost = bench.gain_of(_FINDING + finding.kind)
+    elif finding.cost_of == "kernels":
+        cost = bench.gain(bench.base, over=bench.outputs("runtime"))
     return replace(finding, cost=cost)
 
 
@@ -211,12 +213,12 @@ def _without_vain(finding: Finding, origin: Origin) -> Finding:
 def _notes(original: OnnxModel, samples: Samples, account: Account) -> list[str]:
     notes = []
     if original.is_stand_in:
-        notes.append(f"No float original is known; instead of it: {original.name}")
+        notes.append(f"No float original is known; instead of it: {original.name}.")
     if samples.is_random:
-        notes.append(f"{samples.name} are made-up rows: what they cost says little of real ones")
+        notes.append(f"{samples.name} are made-up rows: what they cost says little of real ones.")
     if account.would_do is not None:
         notes.append(
             f"The loss may be chance; about {account.would_do:,} samples would tell one of this "
-            f"size from it"
+            f"size from it."
         )
     return notes

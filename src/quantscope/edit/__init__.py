@@ -1,11 +1,11 @@
 """Models made from models: edits as values, recipes, one `Editor`. Nothing here executes a model.
 
 How it is put together
-- `edits.py` has the edits, `parse.py` their form for people and `edits_json.py` the one for files;
-  `recipe.py` keeps a list of them.
-- `editor.py` applies them: `plan.py` (with `settings.py`) decides what each tensor shall be,
-  `outcome.py` (with `values.py` and `biases.py`) what that makes of it, on the wiring of a QDQ
-  graph (`wiring.py`); `clips.py` knows ReLUs that a quantizer stands for.
+- `edits.py` has the edits, `parse.py` their form for people and `edits_json.py` the one for files,
+  `packed.py` that of many integers; `recipe.py` keeps a list of them.
+- `editor.py` applies them: `plan.py` (with `settings.py` and, for bits, `widths.py`) decides what
+  each tensor shall be, `outcome.py` (with `values.py` and `biases.py`) what that makes of it, on
+  the wiring of a QDQ graph (`wiring.py`); `clips.py` knows ReLUs that a quantizer stands for.
 - `subject.py` is the protocol of a model under edits; `onnx/` and `torch/` write it. `applied.py`
   is what comes of it, `changes.py` says what changed.
 
@@ -17,6 +17,7 @@ How something is added
 from quantscope.edit.applied import Applied, Change, EditWarning, Preview
 from quantscope.edit.editor import Editor, apply
 from quantscope.edit.edits import (
+    RANGE_RULES,
     Edit,
     EditedRole,
     FlipBit,
@@ -24,21 +25,28 @@ from quantscope.edit.edits import (
     OffRole,
     On,
     OnRole,
+    RangeRule,
     SetBits,
     SetChannel,
     SetInteger,
+    SetIntegers,
     SetRange,
     SetScale,
     SetZeroPoint,
+    ShiftBias,
 )
 from quantscope.edit.edits_json import edit_from_dict, edit_to_dict
+from quantscope.edit.packed import pack_integers, unpack_integers
 from quantscope.edit.parse import describe, parse_bits, parse_off, parse_on, parse_range, parse_set
 from quantscope.edit.recipe import Recipe, guided_recipes, replay
 from quantscope.edit.settings import ROLES, parts_of, stays_symmetric
 from quantscope.edit.subject import open_subject
+from quantscope.edit.widths import MANY
 from quantscope.model import lift_to_qdq
 
 __all__ = [
+    "MANY",
+    "RANGE_RULES",
     "ROLES",
     "Applied",
     "Change",
@@ -52,13 +60,16 @@ __all__ = [
     "On",
     "OnRole",
     "Preview",
+    "RangeRule",
     "Recipe",
     "SetBits",
     "SetChannel",
     "SetInteger",
+    "SetIntegers",
     "SetRange",
     "SetScale",
     "SetZeroPoint",
+    "ShiftBias",
     "apply",
     "describe",
     "edit_from_dict",
@@ -66,6 +77,7 @@ __all__ = [
     "guided_recipes",
     "lift_to_qdq",
     "open_subject",
+    "pack_integers",
     "parse_bits",
     "parse_off",
     "parse_on",
@@ -74,4 +86,5 @@ __all__ = [
     "parts_of",
     "replay",
     "stays_symmetric",
+    "unpack_integers",
 ]

@@ -47,21 +47,24 @@ def bias_outcomes(
 
     Where its input or weights are float, there is no rule that it could follow: it stays as stored.
     """
-    for site in wiring.sites_of({*plan.off, *plan.params, *plan.integers}):
+    for site in wiring.sites_of({*plan.off, *plan.params, *plan.integers, *plan.shifts}):
         # One whose scale is too small to be shown is no tensor: it goes with its weights.
         if (site.name if site.name in wiring.tensors else site.w) in plan.off:
             yield BiasOutcome(site, None, None, _float_bias(site, wiring, floats))
             continue
         edits = plan.integers.get(site.name, [])
-        if not edits and plan.params.keys().isdisjoint((site.x, site.w)):
+        shift = plan.shifts.get(site.name)
+        if not edits and shift is None and plan.params.keys().isdisjoint((site.x, site.w)):
             continue
         scale, moved = _moved(site, wiring, plan)
         stored_scale, integers = read_stored_bias(site, wiring)
         if moved.any():
             integers = _derive(site, wiring, floats, plan, scale, moved)
+        if shift is not None:
+            integers = _shifted(site, integers, scale, shift)
         if edits:
             integers = with_edits(integers, _BIAS, edits, axis=0, note=note)
-        if moved.any() or edits:
+        if moved.any() or edits or shift is not None:
             yield BiasOutcome(site, scale if moved.any() else stored_scale, integers, None)
 
 
@@ -128,6 +131,19 @@ def _derive(
     if is_derived(site, wiring):  # channels whose scale stays keep their integers
         fresh = np.where(np.broadcast_to(moved, old.shape), fresh, old)
     return fresh
+
+
+def _shifted(site: BiasSite, integers: Array, scale: Array, shift: Array) -> Array:
+    """Add real values, rounded to whole steps; raise if that leaves int32."""
+    by = _steps(shift.reshape(integers.shape), np.broadcast_to(scale, integers.shape))
+    found = integers.astype(np.float64) + by
+    if not (np.abs(found) <= _LARGEST).all():
+        channel = int(np.argmax(~(np.abs(found.ravel()) <= _LARGEST)))
+        raise BadConfigError(
+            f"The bias of {site.layer} would leave int32 in channel {channel}: {shift[channel]:g} "
+            f"is added, in steps of {np.broadcast_to(scale, integers.shape).ravel()[channel]:.3g}"
+        )
+    return found.astype(np.int32)
 
 
 def _check(

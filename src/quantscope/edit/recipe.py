@@ -19,7 +19,7 @@ from quantscope.files import parse_json, read_bytes, write_whole
 FORMAT = "quantscope recipe 1"
 
 _DIGEST_LENGTH = 64
-_MOST_BYTES = 2 * 2**20
+_MOST_BYTES = 64 * 2**20
 _NAMED = 4
 _FIELDS = ("format", "title", "base_model", "base_digest", "note", "edits", "effect")
 

@@ -6,8 +6,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.arithmetic import QuantParams, quantize, storage_dtype
-from quantscope.edit.edits import FlipBit, SetChannel, SetInteger
+from quantscope.arithmetic import (
+    QuantParams,
+    best_params,
+    minmax_params,
+    quantize,
+    storage_dtype,
+)
+from quantscope.edit.edits import FlipBit, SetChannel, SetInteger, SetIntegers
+from quantscope.edit.packed import unpack_integers
 from quantscope.edit.parse import describe
 from quantscope.edit.wiring import QdqGraph
 from quantscope.errors import BadConfigError
@@ -29,6 +36,7 @@ class FloatValues:
         self._known: dict[str, Array] = {}
         self._dequantized: set[str] = set()
         self._unrounded: dict[str, int] = {}
+        self._ranged: dict[tuple[str, QuantParams, bool], QuantParams] = {}
 
     def of(self, tensor: QuantTensor) -> Array:
         """Give the float values of a stored tensor, read-only."""
@@ -52,6 +60,14 @@ class FloatValues:
             found.setflags(write=False)
             self._known[name] = found
         return self._known[name]
+
+    def ranged(self, tensor: QuantTensor, params: QuantParams, *, best: bool) -> QuantParams:
+        """Give parameters over the best range of a stored tensor's float values, or all of them."""
+        key = tensor.name, params, best
+        if key not in self._ranged:
+            choose = best_params if best else minmax_params
+            self._ranged[key] = choose(self.of(tensor), params)
+        return self._ranged[key]
 
     def count_unrounded(self, tensor: QuantTensor) -> int:
         """Count the stored integers that are not the float values rounded to the nearest.
@@ -84,7 +100,7 @@ class FloatValues:
         return None if pair is None else pair.float_values()
 
 
-IntegerEdit = SetInteger | SetChannel | FlipBit
+IntegerEdit = SetInteger | SetChannel | SetIntegers | FlipBit
 
 
 def round_anew(integers: Array, old: QuantParams, new: QuantParams, real: Array) -> Array:
@@ -122,6 +138,8 @@ def with_edits(
             case SetChannel(_, channel, values):
                 part = np.moveaxis(found, axis, 0)
                 part[channel] = np.reshape(values, part[channel].shape if np.ndim(values) else ())
+            case SetIntegers(_, packed):
+                found[...] = unpack_integers(packed, found.size).reshape(found.shape)
             case FlipBit(_, index, bit):
                 found[index] = _flip(int(found[index]), bit, params)
         if found.min() < params.qmin or found.max() > params.qmax:

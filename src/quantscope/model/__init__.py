@@ -52,6 +52,7 @@ from quantscope.model.opened import (
     Framework,
     Model,
     ModelSource,
+    holds_weights_alone,
     open_model,
     read_network,
 )
@@ -102,6 +103,7 @@ __all__ = [
     "find_batching",
     "find_model",
     "find_original",
+    "holds_weights_alone",
     "joins_past_weights",
     "json_safe",
     "lift_to_qdq",

@@ -11,7 +11,7 @@ from typing import Any
 from quantscope.errors import BadConfigError
 from quantscope.files import parse_json
 from quantscope.model.bundled import bundled_models, float_model_of
-from quantscope.model.opened import Framework, Model, ModelSource, open_model
+from quantscope.model.opened import Model, ModelSource, open_model
 
 PROVENANCE_KEY = "quantscope.provenance"
 """The key in an ONNX file's metadata and among a .pt2 file's extra files; its value is JSON."""
@@ -29,9 +29,6 @@ def recorded_facts(metadata: Mapping[str, str]) -> dict[str, Any] | None:
     except ValueError:
         return None
     return found if isinstance(found, dict) else None
-
-
-_BUNDLED_FLOATS: dict[Framework, str] = {"onnx": "resnet8", "torch": "resnet8-torch"}
 
 
 def find_original(model: Model, given: ModelSource | None = None) -> Model | None:
@@ -52,7 +49,7 @@ def open_known_original(model: Model) -> Model | None:
     bundled = float_model_of(model.path)
     if bundled is not None:
         return open_model(bundled)
-    name = _BUNDLED_FLOATS[model.framework]
+    name = model.bundled_float
     return open_model(name) if recorded_digest(model) == _digest(name) else None
 
 
@@ -65,7 +62,7 @@ def need_original(model: Model, given: ModelSource | None = None) -> Model:
     original = find_original(model, given)
     if original is not None:
         return original
-    if model.framework != "onnx":
+    if not model.has_stand_in:
         raise unknown_original(model)
     return model.stand_in
 
@@ -89,9 +86,7 @@ def recorded_digest(model: Model) -> str | None:
     if not isinstance(digest, str):
         return None
     # PyTorch's form of the bundled network; an ONNX file made from it belongs to the ONNX form.
-    if model.framework == "onnx" and digest == _digest(_BUNDLED_FLOATS["torch"]):
-        return _digest(_BUNDLED_FLOATS["onnx"])
-    return digest
+    return _digest(model.bundled_float) if digest == _digest("resnet8-torch") else digest
 
 
 @cache

@@ -18,6 +18,13 @@ CLASS_HIERARCHY = "pkg.torch.onnx.class_hierarchy"
 # What onnxruntime's quantizers and optimizers add to a node's name.
 _QOPERATOR_SUFFIX = re.compile(r"(_quant|_Q[248])$")
 _QDQ_SUFFIX = re.compile(r"_matmul_Q[248]$")
+_SUFFIXES: dict[NetworkFormat, tuple[re.Pattern[str], ...]] = {
+    "qdq": (_QDQ_SUFFIX,),
+    "qoperator": (_QOPERATOR_SUFFIX,),
+    "mixed": (_QOPERATOR_SUFFIX, _QDQ_SUFFIX),
+    "dynamic": (_QOPERATOR_SUFFIX, _QDQ_SUFFIX),
+    "blocks": (_QOPERATOR_SUFFIX, _QDQ_SUFFIX),
+}
 _FUSED = re.compile(r"(?P<product>MatMul\w*)/MatMulAddFusion(_(?P<half>MatMul|Add))?$")
 _SPLIT_GEMM = re.compile(r"\bGemm_(MatMul|Add)$")
 # What TensorFlow's converters call the operators within a Keras layer.
@@ -159,10 +166,8 @@ def _strings(text: str) -> list[str]:
 def _without_suffixes(node: NodeTitle) -> str:
     """Give the node's name without what quantizers and optimizers add; it may be empty."""
     name = node.name
-    if node.format in ("qoperator", "mixed", "dynamic", "blocks"):
-        name = _QOPERATOR_SUFFIX.sub("", name)
-    if node.format in ("qdq", "mixed", "dynamic", "blocks"):
-        name = _QDQ_SUFFIX.sub("", name)
+    for suffix in _SUFFIXES.get(node.format, ()):
+        name = suffix.sub("", name)
     name = _FUSED.sub(lambda found: found["half"] or found["product"], name)
     return _SPLIT_GEMM.sub(r"\1", name)
 

@@ -219,6 +219,11 @@ class Network:
         return bool(self.tensors) or bool(self.run_time_activations)
 
     @property
+    def keeps_constants(self) -> bool:
+        """Whether its file has constants under the operands' names; of our kinds, ONNX alone."""
+        return self.opset is not None
+
+    @property
     def run_time_activations(self) -> tuple[Operand, ...]:
         """List the activations whose parameters are found when the model runs, each once."""
         found = {

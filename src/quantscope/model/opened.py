@@ -20,7 +20,8 @@ from quantscope.model.input_uses import InputUse
 from quantscope.model.network import Network, Port
 
 if TYPE_CHECKING:
-    from quantscope.model.onnx import OnnxModel
+    from quantscope.model.onnx import OnnxGraph, OnnxModel
+    from quantscope.model.torch import ProgramModel
 
 Execution = Literal["reference", "runtime"]
 """Reference is the arithmetic that a file states, runtime the kernels that ship."""
@@ -28,8 +29,8 @@ Execution = Literal["reference", "runtime"]
 Framework = Literal["onnx", "torch"]
 """The framework that executes a model; it names the folders that hold what differs."""
 
-TORCH_SUFFIXES = (".pt2", ".pt", ".pth")
-WEIGHTS_SUFFIX = ".safetensors"
+_TORCH_SUFFIXES = (".pt2", ".pt", ".pth")
+_WEIGHTS_SUFFIX = ".safetensors"
 
 
 class Model(ABC):
@@ -42,6 +43,12 @@ class Model(ABC):
     framework: ClassVar[Framework]
     executions: ClassVar[tuple[Execution, ...]]
     """The ways in which it can be run, the usual one last."""
+    bundled_float: ClassVar[str]
+    """The short name of the bundled float model that runs in the same framework."""
+    has_network: ClassVar[bool] = True
+    """Whether the file says what its layers are; weights alone do not."""
+    has_stand_in: ClassVar[bool] = False
+    """Whether its quantizers can be switched off here, for want of a float original."""
     is_stand_in: bool = False
     """Whether it is a quantized network with every quantizer off, for want of a float original."""
 
@@ -115,11 +122,9 @@ class Model(ABC):
             )
 
     @property
+    @abstractmethod
     def quantize_command(self) -> str:
         """The command that makes a quantized model of a float one."""
-        if self.framework == "onnx":
-            return f"quantscope quantize {self.given} -o OUT.onnx"
-        return f"quantscope quantize {self.given} --framework torch -o OUT.pt2"
 
     @property
     def is_float(self) -> bool:
@@ -141,13 +146,13 @@ class Model(ABC):
             f"use --execution {other}"
         )
 
+    @abstractmethod
     def check_int8_kernels(self, int8_kernels: bool | None) -> None:
         """Refuse a setting of onnxruntime for models that it does not run."""
-        if int8_kernels is not None and self.framework != "onnx":
-            raise BadConfigError(
-                f"{self.name} is a PyTorch model, but int8 kernels are a setting of onnxruntime; "
-                f"leave --int8-kernels and --no-int8-kernels out"
-            )
+
+    @abstractmethod
+    def own_int8_kernels(self, int8_kernels: bool | None) -> bool | None:
+        """Give the part of a setting for several models that is this one's: all of it, or None."""
 
     @property
     def why_not_traced(self) -> str:
@@ -180,18 +185,19 @@ class Model(ABC):
     def check_original(self, other: "Model") -> None:
         """Refuse a float model of another framework: the two could not be run side by side."""
 
+    @abstractmethod
     def as_onnx(self, reader: str) -> "OnnxModel":
         """Give it as an ONNX model, for what reads no other; `reader` is who asks."""
-        raise BadModelError(
-            f"{self.name} is a PyTorch model; {reader} reads ONNX files: write a quantized one "
-            f"with quantscope quantize {self._float_argument} -o OUT.pt2 --framework torch "
-            f"--onnx OUT.onnx"
-        )
 
     @property
-    def _float_argument(self) -> str:
-        """The float model to quantize, as a person types it."""
-        return "FLOAT.safetensors"
+    def onnx_graph(self) -> "OnnxGraph | None":
+        """The nodes and constants of an ONNX file; None for any other."""
+        return None
+
+    @property
+    def as_program(self) -> "ProgramModel | None":
+        """The model itself where it is a program of torch.export, which has a graph; else None."""
+        return None
 
 
 ModelSource = str | Path | Model
@@ -204,14 +210,14 @@ def open_model(source: ModelSource) -> Model:
         return source
     path, given = find_model(source), str(source)
     # Each kind is imported where it is needed: readers take long to load, and some need extras.
-    if path.suffix == WEIGHTS_SUFFIX:
+    if holds_weights_alone(path):
         from quantscope.model.torch import WeightsModel
 
         return WeightsModel(path, given)
     check_file(path, "a model's file", BadModelError)
     from quantscope.model.torch import is_zip
 
-    if path.suffix not in TORCH_SUFFIXES and not is_zip(path):
+    if path.suffix not in _TORCH_SUFFIXES and not is_zip(path):
         from quantscope.model.onnx import OnnxModel
 
         return OnnxModel(path, given)
@@ -224,6 +230,11 @@ def open_model(source: ModelSource) -> Model:
     from quantscope.model.torchscript import ArchiveModel
 
     return ArchiveModel(path, given)
+
+
+def holds_weights_alone(path: Path) -> bool:
+    """Tell a file of weights, which says nothing of layers, by its name; it is not opened."""
+    return path.suffix == _WEIGHTS_SUFFIX
 
 
 def read_network(source: ModelSource) -> Network:

@@ -75,11 +75,7 @@ def quantize_onnx(
     opened = OnnxModel(float_path, str(float_path))
     file = opened.file
     file.check_affordable()
-    if file.format != "float":
-        raise BadModelError(
-            f"{float_path} is quantized already ({file.format}); give the float model that it "
-            "was made from"
-        )
+    file.check_float()
     intake = Intake.of(opened)
     floats = nodes_by_layer(file.hollow.graph, opened.network)
     check_layers(config, floats, model=str(float_path))

@@ -1,7 +1,7 @@
 """What PT2E quantizes: a float program of any network, or ResNet8's weights, and how it is fed."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,8 +15,6 @@ from quantscope.errors import BadConfigError, BadDataError, BadModelError
 from quantscope.model import Model, Port, open_model, show_shape
 from quantscope.model.torch import (
     ONE_AT_A_TIME,
-    ProgramModel,
-    WeightsModel,
     load_program,
     nest_inputs,
 )
@@ -38,10 +36,10 @@ _MOST_ROWS = 1 << 20
 def open_subject(path: Path) -> "Subject":
     """Open a float model; refuse what is quantized already or is no program."""
     model = open_model(path)
-    if isinstance(model, WeightsModel):
+    if not model.has_network:
         read_safetensors(path)  # says what is wrong with it before torch is asked for
         return Subject(model)
-    if not isinstance(model, ProgramModel):
+    if model.as_program is None:
         raise BadModelError(
             f"{path.name} is not quantized with torch: that takes a float program saved with "
             f"torch.export.save (.pt2), or ResNet8's weights (.safetensors)"
@@ -77,7 +75,7 @@ class Subject:
 
     @property
     def is_resnet8(self) -> bool:
-        return isinstance(self.model, WeightsModel)
+        return not self.model.has_network
 
     @property
     def ports(self) -> tuple[Port, ...]:
@@ -96,18 +94,14 @@ class Subject:
             return self.batch
         sizes = [[d for d in (port.shape or ())[1:] if isinstance(d, int)] for port in self.ports]
         row_bytes = sum(4 * int(np.prod(each)) for each in sizes)
-        _, most = self._limits.get(str((self.ports[0].shape or ("N",))[0]), (None, None))
+        _, most = self.model.size_limits.get(str((self.ports[0].shape or ("N",))[0]), (None, None))
         fitting = max(1, INPUT_BYTES_A_BATCH // max(row_bytes, 1))
         return min(MAX_BATCH, fitting, most or MAX_BATCH)
 
-    @property
-    def _limits(self) -> Mapping[str, tuple[int | None, int | None]]:
-        return self.model.graph.limits if isinstance(self.model, ProgramModel) else {}
-
     @cached_property
     def _program(self) -> "ExportedProgram":
-        if isinstance(self.model, ProgramModel):
-            return load_program(self.model.file)
+        if program := self.model.as_program:
+            return load_program(program.file)
         import torch
 
         module = build_torch(read_safetensors(self.path))
@@ -155,11 +149,9 @@ class Subject:
         def dimension(symbol: str) -> Any:
             if self.is_resnet8:
                 return known.setdefault(symbol, Dim("batch", min=1, max=_MOST_ROWS))
-            if (
-                symbol not in self._limits
-            ):  # a function of other dimensions, which export finds again
-                return Dim.AUTO
-            least, most = self._limits[symbol]
+            if symbol not in self.model.size_limits:
+                return Dim.AUTO  # a function of other dimensions, which export finds again
+            least, most = self.model.size_limits[symbol]
             return known.setdefault(symbol, Dim(f"dim_{symbol}", min=least, max=most))
 
         return [
@@ -206,7 +198,7 @@ class Subject:
             )
         for dim, size in zip(wanted, found, strict=True):
             if isinstance(dim, str):
-                check_size(port, dim, size, self._limits, name=source, model=self.name)
+                check_size(port, dim, size, self.model.size_limits, name=source, model=self.name)
         if np.dtype(port.dtype).kind in "iub" and array.dtype.kind == "f":
             raise BadDataError(
                 f"The calibration rows of {source} are {array.dtype}, but {port.name!r} of "

@@ -27,6 +27,7 @@ How the text of a result is added
 from quantscope.report.accumulators_text import accumulators_view, saturation_view
 from quantscope.report.bits_text import bits_view, curves_view, frontier_view
 from quantscope.report.capture_text import capture_lines
+from quantscope.report.cure_text import course_view, cure_view
 from quantscope.report.data_text import calibration_lines, data_table
 from quantscope.report.diagnosis_text import (
     account_table,
@@ -106,6 +107,8 @@ __all__ = [
     "computation",
     "constant_table",
     "cost_text",
+    "course_view",
+    "cure_view",
     "curves_view",
     "data_table",
     "diagnosis_view",

@@ -22,6 +22,8 @@ def diagnosis_view(result: Diagnosis) -> Iterator[str | Line | Table]:
         yield f"calibrated with {result.calibration}"
     yield account_table(account)
     if account.layers:
+        yield ""
+        yield layers_intro(account)
         yield layer_table(account)
     yield ""
     yield Line(findings_title(result), "strong")
@@ -37,7 +39,7 @@ def diagnosis_view(result: Diagnosis) -> Iterator[str | Line | Table]:
 def findings_title(result: Diagnosis) -> str:
     """Say how many findings there are, and in which order they come."""
     if not result.findings:
-        return "Nothing was found that quantscope knows as a defect"
+        return "Nothing was found that quantscope knows as a defect."
     found = many(len(result.findings), "finding")
     return f"{found}, what costs most first" if len(result.findings) > 1 else found
 
@@ -46,9 +48,7 @@ def account_table(account: Account) -> Table:
     """Write the scores, and what comes back with parts of the network float."""
     score = account.quantized
     unit = "points" if score.unit == "share" else score.unit
-    title = f"the account: {_short(account)}" + (
-        f", and what each line has more than the quantized model, in {unit}" if unit else ""
-    )
+    title = f"the account: {_short(account)}, and how much more each line has"
     rows = [
         ("float model", _only_score(account.floats), gain_text(account.loss)),
         ("quantized, as the file states it", score_text(score), ""),
@@ -59,22 +59,37 @@ def account_table(account: Account) -> Table:
     if account.runtime is not None and account.kernels is not None:
         where = f"kernels of {account.kernels_of}"
         rows.append((where, score_text(account.runtime), gain_text(account.kernels)))
-    columns = (Column("", kind="text"), Column("score"), Column("more than quantized"))
+    more = f"more than quantized ({unit})" if unit else "more than quantized"
+    columns = (Column("", kind="text"), Column("score"), Column(more))
     return Table(title, columns, tuple(rows))
+
+
+def layers_intro(account: Account) -> str:
+    """Say what the table of layers shows, and how its layers were chosen."""
+    chosen = ""
+    if len(account.layers) < account.layers_in_all:
+        chosen = (
+            f" {len(account.layers)} of {account.layers_in_all} layers and inputs were measured: "
+            f"those that add most error of their own."
+        )
+    return (
+        f'Below: what comes back with one layer float, the most first.{chosen} "Own SQNR" is a '
+        f"layer's signal over the error that it adds itself."
+    )
 
 
 def layer_table(account: Account) -> Table:
     """Write the layers that hold most of the loss."""
-    measured = f"{len(account.layers)} of {account.layers_in_all} layers and inputs"
+    unit = account.quantized.unit
+    unit = "points" if unit == "share" else unit
     return Table(
-        f"where it sits: what comes back with one layer float, the most first; {measured} were "
-        f"measured, those that add most error of their own (signal over that error, in dB)",
+        "where it sits",
         (
             Column("layer", kind="name"),
             Column("operator", spare=1),
-            Column("comes back"),
-            Column("SQNR of the outputs", right=True),
-            Column("own", right=True),
+            Column(f"comes back ({unit})" if unit else "comes back"),
+            Column("outputs' SQNR, more (dB)", right=True),
+            Column("own SQNR (dB)", right=True),
         ),
         tuple(
             (

@@ -92,10 +92,10 @@ def layer_table(network: Network) -> Table:
             Column("layer"),
             Column("type"),
             Column("shape"),
-            Column("attributes"),
+            Column("attributes", spare=2),
             Column("MACs", right=True),
             Column("weights", right=True),
-            Column("memory", right=True),
+            Column("memory", right=True, spare=1),
         ),
         rows=tuple(
             (
@@ -169,10 +169,13 @@ def constant_table(network: Network) -> Table:
         title="Quantized weights and biases" + (f" ({'; '.join(hints)})" if hints else ""),
         columns=(
             Column("tensor"),
-            Column("shape"),
+            Column("shape", spare=3),
             Column("type"),
-            Column("axis", right=True),
-            *(Column(heading, right=True) for heading in (_SCALES if several else ("scale",))),
+            Column("axis", right=True, spare=2),
+            *(
+                Column(heading, right=True, spare=int(heading == "mean"))
+                for heading in (_SCALES if several else ("scale",))
+            ),
             *([Column("step", right=True)] if steps else []),
             *([Column("zero-point", right=True)] if zero_points else []),
             Column("range", right=True),

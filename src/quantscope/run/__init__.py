@@ -4,8 +4,11 @@ How it is put together
 - `runnable.py` has the protocol: a `Runnable` is a model in one named execution, reference (what
   the file states) or runtime (what ships). `batches.py` runs batches side by side, in their
   order.
+- `edited_values.py` reads inner values of an edited model.
 - `evaluate.py` and `gap.py` judge outputs; `measure.py` says what is counted, `statistics.py` how
   sure that is, `kernels.py` what a layer runs as, `cpu.py` what this processor does to 8-bit sums.
+- `best_ranges.py` says what other ranges of activations would cost, from counts of their values;
+  `settle_ranges.py` puts them into edits that ask for them.
 - `comparison_details.py` gathers what a report shows beside a comparison.
 - `capture/`, `compare/`, `histograms/`, `whatif/` and `integers/` are the features. They know the
   protocol and no framework; `onnx/` and `torch/` implement it, and know the features' values.
@@ -18,12 +21,14 @@ How something is added
 
 from quantscope.model import Execution
 from quantscope.run.batches import cores, run_side_by_side
+from quantscope.run.best_ranges import BestRange, BestRanges, best_ranges
 from quantscope.run.capture import Capture, CapturedTensor, capture
 from quantscope.run.classes import ClassAccuracy, Classes, predicted_classes
 from quantscope.run.compare import Comparison, SideBySide, TensorComparison, compare, compare_with
 from quantscope.run.comparison_details import ComparisonDetails, gather_details
 from quantscope.run.cpu import cpu_name, saturates_8bit_products
 from quantscope.run.deviations import OutputDeviation, match_floats, sqnr_of_outputs
+from quantscope.run.edited_values import EditedValues
 from quantscope.run.estimate import Estimate, estimate_mean
 from quantscope.run.evaluate import (
     MeasureSource,
@@ -75,6 +80,7 @@ from quantscope.run.outputs import (
 )
 from quantscope.run.runnable import Runnable, Scores, open_runnable
 from quantscope.run.score_delta import ScoreDelta
+from quantscope.run.settle_ranges import needs_samples, settle_ranges
 from quantscope.run.whatif import DownstreamSqnr, Effect, WhatIf
 
 __all__ = [
@@ -83,6 +89,8 @@ __all__ = [
     "Accumulators",
     "AgainstFloat",
     "Answers",
+    "BestRange",
+    "BestRanges",
     "Capture",
     "CapturedTensor",
     "ClassAccuracy",
@@ -91,6 +99,7 @@ __all__ = [
     "Comparison",
     "ComparisonDetails",
     "DownstreamSqnr",
+    "EditedValues",
     "Effect",
     "Estimate",
     "Evaluation",
@@ -117,6 +126,7 @@ __all__ = [
     "Trace",
     "WhatIf",
     "accumulators",
+    "best_ranges",
     "capture",
     "check_rows",
     "classify",
@@ -141,6 +151,7 @@ __all__ = [
     "kernel_map",
     "match_floats",
     "may_go_one_by_one",
+    "needs_samples",
     "open_runnable",
     "paired",
     "pick_measure",
@@ -152,6 +163,7 @@ __all__ = [
     "saturates_8bit_products",
     "score_of_classes",
     "score_outputs",
+    "settle_ranges",
     "sqnr_of_outputs",
     "trace_value",
     "weight_histogram",

@@ -60,7 +60,7 @@ def gather_details(
     def settings(of: Model) -> dict[str, Any]:
         return {
             "execution": comparison.execution,
-            "int8_kernels": int8_kernels if of.framework == "onnx" else None,
+            "int8_kernels": of.own_int8_kernels(int8_kernels),
             "progress": progress,
         }
 

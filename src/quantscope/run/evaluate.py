@@ -113,7 +113,7 @@ def evaluate_float(
     floats = open_runnable(
         original,
         execution=runnable.execution if runnable.execution in original.executions else None,
-        int8_kernels=int8_kernels if original.framework == "onnx" else None,
+        int8_kernels=original.own_int8_kernels(int8_kernels),
         threads=threads,
     )
     answers = gather_outputs(

@@ -13,13 +13,12 @@ from onnx import numpy_helper
 from quantscope.data import load
 from quantscope.errors import BadConfigError, BadModelError, QuantscopeError
 from quantscope.model import (
-    Model,
     ModelSource,
     OnnxFile,
-    OnnxModel,
     bundled_models,
     find_model,
-    load_onnx,
+    holds_weights_alone,
+    open_model,
 )
 from quantscope.progress import Progress, silent
 from quantscope.quantize import Backend
@@ -103,24 +102,21 @@ def float_models(
     model: ModelSource, torch_model: str | Path | None, *, travelling: bool
 ) -> tuple[dict[Backend, ModelFile], str]:
     """The float models, and why there is none for torch if there is none."""
-    path = model.path if isinstance(model, Model) else find_model(model)
-    if path.suffix == ".safetensors":
+    opened = open_model(model)
+    path = opened.path
+    if not opened.has_network:
         raise BadModelError(
             f"{path.name} is a PyTorch model; give the ONNX one with --model and this one with "
             "--torch-model"
         )
-    file = model.file if isinstance(model, OnnxModel) else load_onnx(path)
-    if file.format != "float":
-        raise BadModelError(
-            f"{path} is quantized already ({file.format}); give the float model that it was "
-            "made from"
-        )
+    file = opened.as_onnx("study").file
+    file.check_float()
     models: dict[Backend, ModelFile] = {"onnxruntime": _model_file(path, travelling=travelling)}
     if torch_model is None and path == bundled_models()["resnet8"]:
         torch_model = "resnet8-torch"
     if torch_model is not None:
         torch_path = find_model(torch_model)
-        if torch_path.suffix != ".safetensors":
+        if not holds_weights_alone(torch_path):
             raise BadModelError(f"--torch-model takes a .safetensors file, not {torch_path.name}")
         read_safetensors(torch_path)  # or it would fail in every row
         models["torch"] = _model_file(torch_path, travelling=travelling)

@@ -114,7 +114,7 @@ def test_layer_shows_the_edited_parameters_beside_the_original_s(page: Page) -> 
     expect(which).to_contain_text("rows marked edited are with the edit in force")
     row = page.get_by_test_id("parameters").locator("tr", has_text="edited").last
     expect(row).to_contain_text(str(SCALE))
-    for tab in ("Layers", "Residuals"):
+    for tab in ("Network", "Residuals"):
         page.get_by_test_id(f"tab-{tab}").click()
         expect(which).to_contain_text("the model as it was opened, without the edit in force")
     page.get_by_test_id("clear-edits").click()

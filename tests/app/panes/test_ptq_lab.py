@@ -24,7 +24,7 @@ def test_the_form_makes_a_model_that_can_be_opened(
     playground: str, open_page: Callable[..., Page], tmp_path: Path
 ) -> None:
     page = settled(open_page(playground, height=1100))
-    page.get_by_test_id("tab-PTQ lab").click()
+    page.get_by_test_id("tab-Quantize").click()
     lab = page.get_by_test_id("lab")
     page.get_by_test_id("lab-calibration_images").fill("-3")
     page.get_by_test_id("lab-try").click()

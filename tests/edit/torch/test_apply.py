@@ -276,8 +276,10 @@ def test_a_bias_follows_its_input(odd: Path) -> None:
     kinds = {change.tensor: change.kind for change in applied.changes}
     assert kinds == {"x": "edit", "conv2d.bias": "bias follows"}
     np.testing.assert_allclose(scores(applied), eager(Odd(x_scale=0.0625)), atol=1e-6)
-    assert any("uses only 0..127 of uint8: it represents [-3.75, 4.1875]" in n
-               for n in applied.notes)  # fmt: skip
+    (x,) = (change.after for change in applied.changes if change.tensor == "x")
+    # Its quantizer uses 0..127 of uint8, which are the ends that an edit keeps.
+    assert x is not None and x.ends == (0, 127)
+    assert x.representable_range == (-3.75, 4.1875)
 
 
 @pytest.mark.parametrize(

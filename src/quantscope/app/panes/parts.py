@@ -1,5 +1,6 @@
 """Write pieces of HTML that panes share. Every text from a model goes through `safe`."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from json import dumps
@@ -12,6 +13,11 @@ from quantscope.run.compare import Comparison, ErrorSources, TensorComparison, r
 
 def safe(text: str) -> str:
     return escape(printable(text))
+
+
+def with_minus(text: str) -> str:
+    """Write numbers below zero with the sign that the page has for them."""
+    return re.sub(r"(?<![\w-])-(?=\d)", "−", text)
 
 
 def share_text(share: float, digits: int = 2) -> str:
@@ -43,7 +49,7 @@ def missing(text: str, *offers: str) -> str:
 OPEN_FLOAT = offer("give the float model", "opener", field="float")
 OPEN_DATA = offer("give data", "opener", field="data")
 MAKE_ROWS = offer("make random rows", "random")
-QUANTIZE = offer("quantize it", "tab", tab="PTQ lab")
+QUANTIZE = offer("quantize it", "tab", tab="Quantize")
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> str:

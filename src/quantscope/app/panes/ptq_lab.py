@@ -17,10 +17,11 @@ from quantscope.app.pictures import WHOLE
 from quantscope.app.widgets import Job, PtqForm, TrialTable
 from quantscope.app.worker import Worker
 from quantscope.errors import QuantscopeError
+from quantscope.quantize import PtqConfig
 from quantscope.report.figures import ThemeName
 from quantscope.report.study import accuracy_figure, calibration_curves, calibration_figure
 from quantscope.run import Evaluation, compare_evaluations
-from quantscope.study import Measured, StudyResult, Trial
+from quantscope.study import Measured, StudyConfig, StudyResult, Trial
 
 if TYPE_CHECKING:
     from quantscope.app.page import Page
@@ -138,6 +139,12 @@ class PtqLab:
             self.form.error = str(error)
             return
         self.worker.start(lambda progress: lab.run(configs, progress))
+
+    def quantize(self, config: PtqConfig) -> None:
+        """Try a configuration that another pane proposes; raises where there is no lab."""
+        lab = self.lab
+        if not self.job.running:
+            self.worker.start(lambda progress: lab.run([StudyConfig(config)], progress))
 
     def _on_table(self, _widget: Any, message: dict[str, str], _buffers: Any) -> None:
         if message.get("do") != "open":

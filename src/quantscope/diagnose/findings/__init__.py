@@ -11,12 +11,32 @@ in the tests that has exactly this defect.
 from collections.abc import Callable, Iterator
 
 from quantscope.diagnose.evidence import Evidence
-from quantscope.diagnose.findings import channel_spread, clipping, outliers, wide_range
+from quantscope.diagnose.findings import (
+    bias_end,
+    bias_error,
+    bias_scale,
+    branches,
+    channel_spread,
+    clipping,
+    lost_clip,
+    outliers,
+    wide_range,
+)
 from quantscope.diagnose.results import Finding
 
 __all__ = ["FINDERS", "KINDS", "find_all"]
 
-_MODULES = (outliers, wide_range, clipping, channel_spread)
+_MODULES = (
+    outliers,
+    wide_range,
+    clipping,
+    channel_spread,
+    branches,
+    lost_clip,
+    bias_scale,
+    bias_end,
+    bias_error,
+)
 
 FINDERS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = tuple(m.find for m in _MODULES)
 KINDS: tuple[str, ...] = tuple(m.KIND for m in _MODULES)

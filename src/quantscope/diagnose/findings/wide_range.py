@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from math import log2
 
 from quantscope.diagnose.evidence import Evidence, range_of
+from quantscope.diagnose.findings.branches import small_branches
 from quantscope.diagnose.findings.outliers import outliers
 from quantscope.diagnose.results import Finding, Place, Remedy
 from quantscope.edit import Edit, SetRange
@@ -20,13 +21,13 @@ _USED = 1 / 3
 
 def find(evidence: Evidence) -> Iterator[Finding]:
     """Find ranges of which the values use little, not for one outlier's sake."""
-    by_outlier = {each.tensor for each in outliers(evidence)}
+    explained = {each.tensor for each in outliers(evidence)} | small_branches(evidence).keys()
     places: list[Place] = []
     edits: list[Edit] = []
     tensors: list[str] = []
     for tensor, row in evidence.activations:
         used, wanted = row.used_share_of_range, evidence.wanted_range(tensor.name)
-        if used is None or wanted is None or not 0 < used < _USED or tensor.name in by_outlier:
+        if used is None or wanted is None or not 0 < used < _USED or tensor.name in explained:
             continue
         low, high = range_of(tensor)
         if (wanted[1] - wanted[0]) / (high - low) >= _USED:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from quantscope.errors import BadModelError
 from quantscope.model import Model, Network, Pairing, pair_networks
 from quantscope.model.pairing import TensorPair
-from quantscope.model.torch import ProgramModel, read_stored
+from quantscope.model.torch import read_stored
 from quantscope.zoo import read_safetensors
 
 Array = NDArray[Any]
@@ -19,9 +19,10 @@ Array = NDArray[Any]
 
 def pair_with_floats(network: Network, original: Model) -> Pairing:
     """Pair a program with its float program or weights, so that float weights can be read."""
-    if not isinstance(original, ProgramModel):
+    program = original.as_program
+    if program is None:
         return _pair_by_name(network, original)
-    file, graph = original.file, original.graph
+    file, graph = program.file, program.graph
     found = pair_networks(original.network, network)
 
     def reader(each: TensorPair) -> Callable[[], Array | None] | None:

@@ -80,10 +80,11 @@ class ProgramSubject:
 
     def clips(self, original: Model | None, pairing: Pairing | None) -> Clips:
         """Find what quantizers replaced; PT2E folds few, and weights alone do not say which."""
-        if pairing is None or not isinstance(original, ProgramModel):
+        program = None if original is None else original.as_program
+        if pairing is None or program is None:
             return folded_clips(self.network, None, None, None)
-        graph = shadow_of(original.file, original.graph)
-        return folded_clips(self.network, pairing, original.network, graph)
+        graph = shadow_of(program.file, program.graph)
+        return folded_clips(self.network, pairing, program.network, graph)
 
     def write(
         self, wiring: Wiring, outcome: Outcome, clips: Clips, provenance: str | None

@@ -59,6 +59,19 @@ class OnnxFile:
     external_files: tuple[Path, ...]
     hollow: onnx.ModelProto = field(repr=False, compare=False)
 
+    @property
+    def is_float(self) -> bool:
+        """Whether no operator quantizes or takes scales."""
+        return self.format == "float"
+
+    def check_float(self) -> None:
+        """Refuse what is quantized already, for what quantizes."""
+        if not self.is_float:
+            raise BadModelError(
+                f"{self.path} is quantized already ({self.format}); give the float model that it "
+                "was made from"
+            )
+
     def check_affordable(self) -> None:
         """Raise one line if no machine could run it; `inspect` and `graph` still show it."""
         _ = self._is_affordable

@@ -26,6 +26,8 @@ class OnnxModel(Model):
 
     framework = "onnx"
     executions = ("reference", "runtime")
+    bundled_float = "resnet8"
+    has_stand_in = True
 
     def __init__(self, path: Path, given: str) -> None:
         super().__init__(path, given)
@@ -56,6 +58,10 @@ class OnnxModel(Model):
         """The nodes, constants, and the shapes that inference finds."""
         return open_graph(self.file)
 
+    @property
+    def onnx_graph(self) -> OnnxGraph:
+        return self.graph
+
     def _read_network(self) -> Network:
         return read_onnx(self.graph)
 
@@ -70,7 +76,11 @@ class OnnxModel(Model):
     @property
     def is_float(self) -> bool:
         """Whether no operator of the file quantizes or takes scales."""
-        return self.file.format == "float"
+        return self.file.is_float
+
+    @property
+    def quantize_command(self) -> str:
+        return f"quantscope quantize {self.given} -o OUT.onnx"
 
     @property
     def is_lifted(self) -> bool:
@@ -104,10 +114,10 @@ class OnnxModel(Model):
 
         It is the model itself where the two agree. The other one keeps the path and the digest.
         """
-        if not isinstance(quantized, OnnxModel) or "HardSwish" not in self.file.op_counts:
+        if "HardSwish" not in self.file.op_counts:
             return self
         # A quantizer that leaves HardSwish as it is has no gate to be paired.
-        if "HardSwish" in quantized.file.op_counts:
+        if "HardSwish" in quantized.as_onnx("pairing").file.op_counts:
             return self
         made = _open_made(write_out_hard_swish(self.proto), self.name)
         made.path, made.given = self.path, self.given
@@ -120,6 +130,12 @@ class OnnxModel(Model):
                 f"{other.name} is a PyTorch model, but {self.name} is ONNX; "
                 f"give its float model as .onnx (bundled: resnet8)"
             )
+
+    def check_int8_kernels(self, int8_kernels: bool | None) -> None:
+        del int8_kernels  # onnxruntime runs it, and takes any
+
+    def own_int8_kernels(self, int8_kernels: bool | None) -> bool | None:
+        return int8_kernels
 
     def as_onnx(self, reader: str) -> "OnnxModel":
         del reader

@@ -15,7 +15,6 @@ from quantscope.model.network import Layer, Network, Operand
 from quantscope.model.onnx import (
     MOST_NUMBERS,
     OnnxGraph,
-    OnnxModel,
     input_names,
     known_values,
     load_onnx,
@@ -42,7 +41,7 @@ class Sample:
 class Constants:
     """The constants that a network's file stores, read when they are asked for.
 
-    PyTorch's formats store float weights where it does not look; theirs are None.
+    PyTorch's files store float weights where it does not look; theirs are None.
     """
 
     network: Network
@@ -52,9 +51,7 @@ class Constants:
 
     @cached_property
     def _graph(self) -> OnnxGraph | None:
-        if self.network.format in ("pt2e", "torchscript") or self.network.opset is None:
-            return None
-        if self.opened is not None:
+        if self.opened is not None or not self.network.keeps_constants:
             return self.opened
         file = load_onnx(self.network.path)
         if file.digest != self.network.digest:
@@ -149,8 +146,7 @@ def constants_of(model: Model, network: Network | None = None) -> Constants:
 
     `network` is what was read of it where that is not the model's own: weights alone have none.
     """
-    graph = model.graph if isinstance(model, OnnxModel) else None
-    return Constants(network or model.network, graph)
+    return Constants(network or model.network, model.onnx_graph)
 
 
 def weight_likeness(a: Sample, b: Sample) -> float | None:

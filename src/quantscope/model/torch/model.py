@@ -4,8 +4,9 @@ import hashlib
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
+from typing import NoReturn
 
-from quantscope.errors import BadModelError
+from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model.input_uses import InputUse
 from quantscope.model.network import Network, Port
 from quantscope.model.opened import Model
@@ -18,6 +19,33 @@ class TorchModel(Model):
     """A model that PyTorch executes: what the kinds of its files have in common."""
 
     framework = "torch"
+    bundled_float = "resnet8-torch"
+
+    @property
+    def quantize_command(self) -> str:
+        return f"quantscope quantize {self.given} --framework torch -o OUT.pt2"
+
+    def check_int8_kernels(self, int8_kernels: bool | None) -> None:
+        if int8_kernels is not None:
+            raise BadConfigError(
+                f"{self.name} is a PyTorch model, but int8 kernels are a setting of onnxruntime; "
+                f"leave --int8-kernels and --no-int8-kernels out"
+            )
+
+    def own_int8_kernels(self, int8_kernels: bool | None) -> None:
+        del int8_kernels
+
+    def as_onnx(self, reader: str) -> NoReturn:
+        raise BadModelError(
+            f"{self.name} is a PyTorch model; {reader} reads ONNX files: write a quantized one "
+            f"with quantscope quantize {self._float_argument} -o OUT.pt2 --framework torch "
+            f"--onnx OUT.onnx"
+        )
+
+    @property
+    def _float_argument(self) -> str:
+        """The float model to quantize, as a person types it."""
+        return "FLOAT.safetensors"
 
     def check_original(self, other: Model) -> None:
         if other.framework != self.framework:
@@ -50,6 +78,10 @@ class ProgramModel(TorchModel):
     @property
     def metadata(self) -> Mapping[str, str]:
         return self.file.metadata
+
+    @property
+    def as_program(self) -> "ProgramModel":
+        return self
 
     @cached_property
     def graph(self) -> ProgramGraph:
@@ -97,6 +129,7 @@ class WeightsModel(TorchModel):
     """The weights of ResNet8 (.safetensors); the network that they belong to is the zoo's."""
 
     executions = ("reference",)
+    has_network = False
 
     @cached_property
     def digest(self) -> str:

@@ -159,7 +159,7 @@ def compare_with(
             images,
             float_model=original,
             execution=execution,
-            int8_kernels=int8_kernels if each.framework == "onnx" else None,
+            int8_kernels=each.own_int8_kernels(int8_kernels),
             threads=threads,
             batch=batch,
             progress=_named(progress, place),

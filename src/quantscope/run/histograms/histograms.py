@@ -10,9 +10,9 @@ from quantscope.data import Batch, SamplesSource, samples_for
 from quantscope.model import Execution, Model, ModelSource, find_original, open_model
 from quantscope.progress import Progress, silent
 from quantscope.run.batches import cores, run_side_by_side
-from quantscope.run.histograms.question import BINS, Question, Tallies, weight_histogram
+from quantscope.run.histograms.question import BINS, Question, Tallies, rows_of, weight_histogram
 from quantscope.run.histograms.results import Histograms
-from quantscope.run.runnable import Array, Runnable, open_runnable
+from quantscope.run.runnable import Runnable, open_runnable
 
 __all__ = ["histograms", "weight_histogram"]
 
@@ -64,7 +64,7 @@ def histograms(
 def _original(model: Model, given: ModelSource | None) -> Model | None:
     """Find what to count beside the quantized values; a stand-in for want of a float original."""
     original = find_original(model, given)
-    if original is None and model.framework == "onnx" and not model.is_float:
+    if original is None and model.has_stand_in and not model.is_float:
         return model.stand_in
     return original
 
@@ -100,7 +100,7 @@ class _Counter:
             name = each.tensor.name
             value = None if each.pair is None else floats[each.pair.float_name]
             parts = (value, integers[name])
-            found[name] = each.count(*(v if v is None else _samples_of(v, batch) for v in parts))
+            found[name] = each.count(*(v if v is None else rows_of(v, batch) for v in parts))
         return found
 
     def add(self, sums: dict[str, Tallies], found: dict[str, Tallies]) -> None:
@@ -108,8 +108,3 @@ class _Counter:
         for name, tallies in found.items():
             before = sums.get(name)
             sums[name] = tallies if before is None else {n: before[n] + tallies[n] for n in before}
-
-
-def _samples_of(value: Array, batch: Batch) -> Array:
-    """Leave out the rows that only fill a batch up."""
-    return value[: batch.samples] if value.ndim and len(value) == batch.rows else value

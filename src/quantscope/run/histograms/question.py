@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.data import Feeds, Samples
+from quantscope.data import Batch, Feeds, Samples
 from quantscope.model import Network, QuantTensor
 from quantscope.model.pairing import Pairing, TensorPair, constants_of, pair_networks
 from quantscope.run.compare import Uncompared
@@ -151,6 +151,11 @@ def _counterpart(
     if found is not None:
         return floats.readable(found)
     return None, next((u.reason for u in pairing.unpaired if u.name == tensor.name), None)
+
+
+def rows_of(value: Array, batch: Batch) -> Array:
+    """Leave out the rows that only fill a batch up."""
+    return value[: batch.samples] if value.ndim and len(value) == batch.rows else value
 
 
 class ValueReader(Protocol):

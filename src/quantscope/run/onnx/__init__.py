@@ -11,12 +11,15 @@ How it is put together
 """
 
 from quantscope.run.onnx.extremes import ExtremesReader
+from quantscope.run.onnx.readers import only_up_to
 from quantscope.run.onnx.runnable import OnnxRunnable
-from quantscope.run.onnx.sessions import reason_of, session_of
+from quantscope.run.onnx.sessions import reason_of, run_session, session_of
 
 __all__ = [
     "ExtremesReader",
     "OnnxRunnable",
+    "only_up_to",
     "reason_of",
+    "run_session",
     "session_of",
 ]

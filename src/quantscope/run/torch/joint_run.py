@@ -9,7 +9,6 @@ import numpy as np
 from quantscope.data import Batch, Intake, Samples
 from quantscope.errors import BadModelError
 from quantscope.model import Model, Network, Pairing, TensorPair
-from quantscope.model.torch import WeightsModel
 from quantscope.run.compare import (
     Comparison,
     Constants,
@@ -22,8 +21,8 @@ from quantscope.run.compare import (
 )
 from quantscope.run.torch.joint_programs import JointPrograms
 from quantscope.run.torch.probes import TorchProbe
+from quantscope.run.torch.program import ProgramRunnable
 from quantscope.run.torch.quantizers import ProgramQuantizer
-from quantscope.run.torch.runnable import ProgramRunnable
 from quantscope.run.torch.threads import keep_freed_memory, one_thread_each
 from quantscope.run.torch.weights import check_weights_fit, compare_weights
 
@@ -106,7 +105,7 @@ class ProgramJointRun:
 
     def is_told_by_digest(self) -> bool:
         # A float program may be what the recorded weights were exported as.
-        return isinstance(self.floats, WeightsModel)
+        return not self.floats.has_network
 
     def finish(self, result: Comparison) -> Comparison:
         probes = self._programs.by_name

@@ -14,7 +14,8 @@ from quantscope.run.evaluate import Evaluation
 from quantscope.run.outputs import Outputs, gather_outputs
 from quantscope.run.runnable import open_runnable
 from quantscope.run.torch.joint_run import pair_programs
-from quantscope.run.torch.runnable import ProgramRunnable, program_of
+from quantscope.run.torch.program import ProgramRunnable
+from quantscope.run.torch.runnable import program_of
 from quantscope.run.torch.whatif_sqnr import ProgramSqnr
 from quantscope.run.whatif import DownstreamSqnr, KernelChange
 

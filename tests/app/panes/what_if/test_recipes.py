@@ -38,7 +38,7 @@ def test_edits_survive_other_layers_and_tabs_and_a_typed_number_too(page: Page, 
     type_in(page, "scale", "0.2")
     both = ask(SetScale("stem.out", 0.15), SetScale("stack2.conv1.out", 0.2))
     shows(page, both)
-    for tab in ("Layer", "Layers"):
+    for tab in ("Layer", "Network"):
         page.get_by_test_id(f"tab-{tab}").click()
         expect(chips(page)).to_have_count(2)
         expect(page.get_by_test_id("edited-accuracy")).to_be_visible()

@@ -1,0 +1,70 @@
+"""Do what the buttons of the Diagnose tab ask for."""
+
+from typing import TYPE_CHECKING, Any, cast
+
+import marimo as mo
+
+from quantscope.app.panes.diagnose.pane import pane_html
+from quantscope.app.place import Selection
+from quantscope.diagnose import Remedy, remedy_config
+from quantscope.edit import Edit, EditedRole, OffRole
+from quantscope.errors import QuantscopeError
+
+if TYPE_CHECKING:
+    from quantscope.app.page import Page
+
+TAB = "Diagnose"
+_EDITED, _QUANTIZED = "What if", "Quantize"
+
+
+class Doctor:
+    """The Diagnose pane of one page; the answers themselves are the session's."""
+
+    def __init__(self, page: "Page") -> None:
+        self.page = page
+        self._said = ""
+
+    def show(self, selection: Selection) -> mo.Html:
+        return pane_html(self.page.session, selection, self.page.edited, said=self._said)
+
+    def asked(self, message: dict[str, Any]) -> None:
+        """Do what a button asks for; what cannot be done is a line of the pane."""
+        self._said = ""
+        try:
+            if message.get("do") == "try-all":
+                self.page.work_first(self.page.session.try_remedies)
+            elif message.get("do") == "off-role" and message.get("role") in (
+                "weights",
+                "activations",
+            ):
+                self._put((OffRole(cast(EditedRole, message["role"])),))
+            elif message.get("do") == "remedy":
+                self._take(self._remedy(message))
+        except QuantscopeError as error:
+            self._said = str(error)
+        self.page.numbers_news()
+
+    def _remedy(self, message: dict[str, Any]) -> Remedy:
+        diagnosis = self.page.session.diagnosis
+        try:
+            assert diagnosis is not None
+            finding = diagnosis.findings[int(message["finding"])]
+            return finding.remedies[int(message["remedy"])]
+        # A better diagnosis may have come between the drawing of a button and its click.
+        except (AssertionError, IndexError, KeyError, ValueError):
+            raise QuantscopeError("The findings have changed; choose again") from None
+
+    def _take(self, remedy: Remedy) -> None:
+        if remedy.options:
+            opened = self.page.session.opened
+            self.page.lab.quantize(remedy_config(opened.model, remedy))
+            self.page.tabs.tab = _QUANTIZED
+        elif remedy.edits:
+            self._put(remedy.edits)
+
+    def _put(self, edits: tuple[Edit, ...]) -> None:
+        kept = tuple(edit for edit in self.page.edits if edit not in edits)
+        refusal = self.page.bench.put((*kept, *edits))
+        if refusal:
+            raise QuantscopeError(refusal)
+        self.page.tabs.tab = _EDITED

@@ -1,0 +1,183 @@
+"""Run `quantscope cure`: change a quantized model so that it loses less, and measure what helps."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from quantscope.cli.console import emit_json, messages, progress_bar, show
+from quantscope.cli.options import (
+    FloatModelOrProgram,
+    Json,
+    LowerIsBetter,
+    MeasureOption,
+    QuantizedModel,
+    load_measure,
+    stated_or_shipped,
+)
+from quantscope.cli.outputs import Writes, careful
+from quantscope.cli.rows import load_samples, takes_rows
+
+if TYPE_CHECKING:
+    from quantscope.cure import CureFunction
+    from quantscope.data import RowWishes, Samples
+    from quantscope.edit import Edit
+    from quantscope.model import Model
+
+_USUAL_ROWS = 256
+
+
+@careful
+@takes_rows
+def command(
+    model: QuantizedModel,
+    float_model: FloatModelOrProgram = None,
+    bias_correction: Annotated[
+        bool,
+        typer.Option(
+            "--bias-correction", help="Take the mean shift of every channel out of the biases."
+        ),
+    ] = False,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="What cures look at: calibration samples, FILE.npz or a folder of pictures. Left "
+            "out: CIFAR-10's training images, where they fit."
+        ),
+    ] = None,
+    images: Annotated[
+        int | None,
+        typer.Option(help="How many of them. Default: 256, or all of --data if it has fewer."),
+    ] = None,
+    test_data: Annotated[
+        str | None,
+        typer.Option(
+            help="What scores are of: sample (1,000 bundled test images), full (10,000), FILE.npz, "
+            "a folder of pictures, random or random:N. Left out: sample where it fits, else random."
+        ),
+    ] = None,
+    test_images: Annotated[int | None, typer.Option(help="Only the first N rows of it.")] = None,
+    rows: "RowWishes | None" = None,
+    recipe: Annotated[
+        Path | None, typer.Option(help="A recipe FILE.json: its edits are in force before.")
+    ] = None,
+    execution: Annotated[
+        Literal["reference", "runtime"], stated_or_shipped(", of ONNX models.")
+    ] = "reference",
+    measure: MeasureOption = None,
+    lower_is_better: LowerIsBetter = False,
+    allow_same_data: Annotated[
+        bool,
+        typer.Option(
+            "--allow-same-data", help="Measure even on the samples that the cures look at."
+        ),
+    ] = False,
+    save_recipe: Annotated[
+        Path | None,
+        typer.Option(help="Write all edits and their effect as a recipe, FILE.json."),
+        Writes(".json"),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write the cured model: FILE.onnx, or FILE.pt2."),
+        Writes(".onnx", ".pt2"),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Cure a quantized model by edits found from calibration samples, and measure what each brings.
+
+    The cures are taken in the order in which --help lists them, each on what those before it made.
+
+    Example: quantscope cure w4a8.onnx --bias-correction -o cured.onnx --save-recipe cured.json
+    """
+    from quantscope.cure import CURES, take_course
+    from quantscope.edit import Editor, Recipe
+    from quantscope.errors import BadConfigError
+    from quantscope.files import check_outputs
+    from quantscope.model import open_model
+    from quantscope.report import course_view
+
+    counted = load_measure(measure, lower_is_better=lower_is_better)
+    wanted = {"bias correction": bias_correction}
+    chosen: dict[str, CureFunction] = {
+        kind: CURES[kind] for kind, is_wanted in wanted.items() if is_wanted
+    }
+    if not chosen:
+        options = ", ".join(f"--{kind.replace(' ', '-')}" for kind in wanted)
+        raise BadConfigError(f"No cure is named; give one or more of: {options}")
+    opened = open_model(model)
+    editor = Editor(opened, float_model)
+    _check_kind(output, editor.suffix, opened.name)
+    edits: tuple[Edit, ...] = ()
+    if recipe is not None:
+        loaded = Recipe.load(recipe)
+        if loaded.base_digest != opened.digest:
+            raise BadConfigError(
+                f"{recipe} is for another model ({loaded.base_digest[:12]}), and {opened.name} is "
+                f"{opened.digest[:12]}"
+            )
+        edits = loaded.edits
+    looked_at = _calibration(opened, data, images, rows)
+    judged_by = load_samples(opened, test_data, rows, images=test_images)
+    originals = [] if editor.original is None else [editor.original.path]
+    check_outputs(filter(None, [output, save_recipe]), reads=[*opened.files, *originals])
+    with progress_bar() as progress:
+        course = take_course(
+            editor,
+            chosen,
+            looked_at,
+            judged_by,
+            edits=edits,
+            measure=counted,
+            execution=execution,
+            allow_same_samples=allow_same_data,
+            progress=progress,
+        )
+    written: dict[str, Any] = {}
+    if output is not None:
+        written["output"] = {"path": str(output), "sha256": course.applied.save(output)}
+    if save_recipe is not None:
+        Recipe(
+            base_digest=opened.digest,
+            edits=course.edits,
+            note="; ".join(step.cure.explanation for step in course.steps),
+            effect=course.steps[-1].in_all.to_dict(),
+            base_model=opened.name,
+        ).save(save_recipe)
+        written["recipe"] = str(save_recipe)
+    if as_json:
+        emit_json({**course.to_dict(), **written})
+        return
+    show(course_view(course))
+    for path in (output, save_recipe):
+        if path is not None:
+            messages.print(f"Wrote {path}", markup=False)
+
+
+def _calibration(
+    model: "Model", data: str | None, images: int | None, rows: "RowWishes | None"
+) -> "Samples":
+    """Load the samples that cures look at; made-up ones only where they are asked for."""
+    from quantscope.data import calibration_set, takes_cifar10
+    from quantscope.errors import BadConfigError, BadDataError
+
+    if data is not None:
+        return load_samples(model, data, rows, images=images, unless_given=_USUAL_ROWS)
+    if not takes_cifar10(model):
+        raise BadConfigError(
+            f"{model.name} is cured by looking at calibration samples; give them with --data "
+            f"FILE.npz or a folder of pictures (random says little of real ones)"
+        )
+    if images is not None and images < 1:
+        raise BadDataError(f"--images is {images}; give 1 or more")
+    return calibration_set(_USUAL_ROWS if images is None else images)
+
+
+def _check_kind(output: Path | None, suffix: str, model: str) -> None:
+    """Refuse a suffix other than the one that the edited model is written with."""
+    from quantscope.errors import BadConfigError
+
+    if output is not None and output.suffix != suffix:
+        raise BadConfigError(
+            f"Cured, {model} is a {suffix} file again; {output} has another suffix"
+        )

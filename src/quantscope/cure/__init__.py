@@ -1,0 +1,41 @@
+"""What can be done for a quantized model, as edits: each cure is a function of a model and samples.
+
+    found = correct_biases("resnet8-int8", calibration_set(256))
+    found.edits, found.explanation, found.before, found.after
+
+A cure changes nothing: it gives a frozen `Cure` whose `edits` are added to those in force, can be
+taken back and saved in a recipe like any others, and make a model that gives what was shown.
+
+How it is put together
+- `results.py` has the values. `readings.py` reads layers of the model under edits, and of its float
+  original, on calibration samples; `layer_errors.py` what lies between the two.
+- `bias_correction.py` is one cure. `course.py` takes several, one after the other, and measures
+  what each brings on other samples.
+
+How something is added
+- A cure: a module with a function `(model, samples, *, edits, float_model, progress) -> Cure`, its
+  name here, and its line in `course.py`. One that does not apply raises `DoesNotApplyError` with
+  the reason in one line.
+"""
+
+from quantscope.cure.bias_correction import correct_biases
+from quantscope.cure.course import CURES, Course, CureFunction, Step, check_apart, take_course
+from quantscope.cure.layer_errors import LayerError
+from quantscope.cure.readings import Readings
+from quantscope.cure.results import Cure, DoesNotApplyError, LeftOut, Treated
+
+__all__ = [
+    "CURES",
+    "Course",
+    "Cure",
+    "CureFunction",
+    "DoesNotApplyError",
+    "LayerError",
+    "LeftOut",
+    "Readings",
+    "Step",
+    "Treated",
+    "check_apart",
+    "correct_biases",
+    "take_course",
+]

@@ -1,0 +1,68 @@
+"""What every cure begins and ends with: the model opened for it, and what it became as a value."""
+
+from collections.abc import Sequence
+
+from quantscope.cure.layer_errors import LayerError
+from quantscope.cure.readings import Readings
+from quantscope.cure.results import Cure, LeftOut, Treated
+from quantscope.data import SamplesSource, samples_for
+from quantscope.edit import Edit, Editor
+from quantscope.model import ModelSource
+from quantscope.progress import Progress, silent
+
+ModelOrEditor = ModelSource | Editor | Readings
+"""What a cure is given: a model, an editor that is open already, or readings of one."""
+
+
+def open_readings(
+    model: ModelOrEditor, samples: SamplesSource, float_model: ModelSource | None
+) -> Readings:
+    """Open what was given; readings of the same samples are taken as they are."""
+    if isinstance(model, Readings):
+        return model
+    editor = model if isinstance(model, Editor) else Editor(model, float_model)
+    chosen = samples_for(editor.model, samples)
+    return Readings(editor, chosen)
+
+
+def finish(
+    kind: str,
+    readings: Readings,
+    *,
+    explanation: str,
+    in_force: tuple[Edit, ...],
+    made: Sequence[Edit],
+    treated: Sequence[Treated],
+    left_out: Sequence[LeftOut],
+    before: tuple[LayerError, ...],
+    notes: Sequence[str] = (),
+    progress: Progress = silent,
+) -> Cure:
+    """Apply all edits together, compare the layers once more, and give the cure."""
+    editor = readings.editor
+    after = readings.errors([*in_force, *made], what="Comparing layers again", progress=progress)
+    said = list(notes)
+    if readings.original.is_stand_in:
+        said.append(f"No float original is known; instead of it: {readings.original.name}")
+    if readings.samples.is_random:
+        said.append(
+            f"{readings.samples.name} are made-up rows: what fits them need not fit real ones"
+        )
+    return Cure(
+        kind=kind,
+        model=editor.model.name,
+        digest=editor.model.digest,
+        float_model=readings.original.name,
+        calibration=readings.samples.name,
+        calibration_digest=readings.samples.digest,
+        samples=len(readings.samples),
+        explanation=explanation,
+        edits=tuple(made),
+        in_force=in_force,
+        treated=tuple(treated),
+        left_out=tuple(left_out),
+        before=before,
+        after=after,
+        notes=tuple(said),
+        provenance=readings.provenance,
+    )

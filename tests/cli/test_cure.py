@@ -1,0 +1,60 @@
+"""`quantscope cure` as a person meets it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from in_process import refused, run
+
+from quantscope.edit import Editor, SetBits
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bundled int8 model with weights of 4 bits."""
+    path = tmp_path_factory.mktemp("narrow") / "narrow.onnx"
+    Editor("resnet8-int8").apply([SetBits("weights", 4)]).save(path)
+    return path
+
+
+FEW = ("--images", 32, "--test-images", 60)
+
+
+def test_a_cure_says_what_it_brings_and_its_recipe_gives_the_same_file(
+    narrow: Path, tmp_path: Path
+) -> None:
+    made, recipe, again = (tmp_path / name for name in ("a.onnx", "a.json", "b.onnx"))
+    done = run("cure", narrow, "--bias-correction", *FEW, "-o", made, "--save-recipe", recipe)
+    assert done.returncode == 0, done.stderr
+    text = done.stdout
+    assert "narrow.onnx, reference execution, 60 images of cifar10-test-sample" in text
+    assert "the cures look at 32 images of cifar10-train-sample" in text
+    for line in ("as it is", "with bias correction", "float model", "of the loss is back"):
+        assert line in text
+    assert "bias correction: 10 edits" in text and "stem.bias: 16 channels" in text
+    replayed = run("whatif", narrow, "--recipe", recipe, "--images", 8, "--no-sqnr", "-o", again)
+    assert replayed.returncode == 0, replayed.stderr
+    assert made.read_bytes() == again.read_bytes()
+
+
+def test_json_says_the_same(narrow: Path) -> None:
+    done = run("cure", narrow, "--bias-correction", *FEW, "--json")
+    content = json.loads(done.stdout)
+    (step,) = content["steps"]
+    assert step["cure"]["kind"] == "bias correction"
+    assert len(step["cure"]["edits"]) == len(content["edits"]) == 10
+    assert step["added"]["delta"] == step["in_all"]["delta"]
+    loss = content["float"]["score"]["value"] - content["base"]["score"]["value"]
+    assert step["recovered"] == pytest.approx(step["in_all"]["delta"] / loss)
+    before, after = (step["cure"][when][-1]["shift"] for when in ("before", "after"))
+    assert after < before
+
+
+def test_bad_wishes_are_one_line(narrow: Path, tmp_path: Path) -> None:
+    assert "No cure is named; give one or more of: --bias-correction" in refused("cure", narrow)
+    same = refused("cure", narrow, "--bias-correction", "--data", "sample", *FEW[:2])
+    assert "32 of the 32 images of cifar10-test-sample are among those that scores are of" in same
+    float_model = refused("cure", "resnet8", "--bias-correction")
+    assert "is not quantized" in float_model or "has no parameters" in float_model
+    wrong = refused("cure", narrow, "--bias-correction", "-o", tmp_path / "a.pt2")
+    assert "Cured, narrow.onnx is a .onnx file again" in wrong
