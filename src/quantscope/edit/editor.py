@@ -60,7 +60,7 @@ class Editor:
 
     @property
     def lifted(self) -> bool:
-        """Whether the file is QOperator, and was stated as QDQ first."""
+        """Say whether the file is QOperator, and was stated as QDQ first."""
         return self._subject.lifted
 
     @property

@@ -29,7 +29,7 @@ class LayerKernel:
     why: str | None = None
     """The reason why it is not an integer kernel, where that is known."""
     saturates: bool = False
-    """Whether it multiplies uint8 by int8, which saturates on x86 without VNNI."""
+    """It says whether it multiplies uint8 by int8, which saturates on x86 without VNNI."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class KernelMap:
     option: str
     """The value of `session.qdqisint8allowed`, or "platform default"."""
     names_survived: bool
-    """Whether full optimization, whose names cannot be read, has as many integer operators."""
+    """It says whether full optimization, whose names are lost, has as many integer operators."""
 
     @property
     def integer_layers(self) -> int:

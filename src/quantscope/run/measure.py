@@ -1,4 +1,4 @@
-"""What is counted of a model's answers, and the number that comes of it.
+"""A measure counts something of a model's answers; a score is the number that comes of it.
 
 A `Measure` turns a model's outputs into one number for each sample; a `Score` is their mean, with
 all of them kept, so that two scores of the same samples can be compared sample by sample. Right or
@@ -64,7 +64,7 @@ class Score:
 
     @property
     def is_share(self) -> bool:
-        """Whether every number is 0 or 1: right or wrong, the same or not."""
+        """Say whether every number is 0 or 1: right or wrong, the same or not."""
         return bool(np.isin(self._known, (0.0, 1.0)).all())
 
     @property
@@ -97,7 +97,7 @@ class Score:
 
 
 class Measure(Protocol):
-    """What is counted. `name` and `unit` go with every number that it gives.
+    """The thing that is counted. `name` and `unit` go with every number that it gives.
 
     `needs_floats`: it compares with the float model's outputs.
     """
@@ -130,7 +130,7 @@ def score(
 
 @dataclass(frozen=True)
 class Top1:
-    """Whether the largest value of the first output is the label's. A NaN among them is wrong."""
+    """Count where the first output's largest value is the label's. A NaN among them is wrong."""
 
     name: str = "top-1 accuracy"
     unit: str = "share"
@@ -158,7 +158,7 @@ def score_of_classes(classes: Classes) -> Score:
 
 @dataclass(frozen=True)
 class SameClass:
-    """Whether the largest value of the first output is where the float model has it."""
+    """Count where the largest value of the first output is where the float model has it."""
 
     name: str = "top-1 agreement with the float model"
     unit: str = "share"

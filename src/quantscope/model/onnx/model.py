@@ -75,7 +75,7 @@ class OnnxModel(Model):
 
     @property
     def is_float(self) -> bool:
-        """Whether no operator of the file quantizes or takes scales."""
+        """Say whether no operator of the file quantizes or takes scales."""
         return self.file.is_float
 
     @property
@@ -84,7 +84,7 @@ class OnnxModel(Model):
 
     @property
     def is_lifted(self) -> bool:
-        """Whether the file hides its arithmetic in QLinear operators, so that `stated` differs."""
+        """Say whether QLinear operators hide the file's arithmetic, so that `stated` differs."""
         return self.file.format in ("qoperator", "mixed") or (
             self.file.format == "dynamic" and not LIFTED_OPS.isdisjoint(self.file.op_counts)
         )
@@ -99,7 +99,7 @@ class OnnxModel(Model):
 
     @cached_property
     def gives_probabilities(self) -> bool:
-        """Whether the first output is the result of a Softmax."""
+        """Say whether the first output is the result of a Softmax."""
         return ends_in_softmax(self.file)
 
     def switch_quantizers_off(self) -> "OnnxModel":

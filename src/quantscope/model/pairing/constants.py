@@ -65,7 +65,7 @@ class Constants:
         return {} if self._graph is None else known_values(self._graph)
 
     def is_data(self, operand: Operand) -> bool:
-        """Whether its values depend on what the model is fed; those of shapes alone do not."""
+        """Say whether its values depend on what the model is fed; those of shapes alone do not."""
         return operand.role == "activation" and operand.name not in self._known
 
     def data(self, layer: Layer) -> tuple[Operand, ...]:
