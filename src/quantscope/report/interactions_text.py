@@ -6,8 +6,7 @@ from quantscope.plain_text import many, printable
 from quantscope.report.table import Column, Number, Table
 from quantscope.report.wording import format_rounded, origin_text
 from quantscope.run import MEASURES, Estimate
-from quantscope.study.interactions import Alone, Interactions, Pair, Shapley
-from quantscope.study.interactions.results import Kind
+from quantscope.study.interactions import Alone, Interactions, Kind, Pair, Shapley
 
 _BAR = 16
 _MOST_LAYERS = 40

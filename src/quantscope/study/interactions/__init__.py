@@ -9,6 +9,7 @@ from quantscope.study.interactions.pairs import interactions
 from quantscope.study.interactions.results import (
     Alone,
     Interactions,
+    Kind,
     Pair,
     Shapley,
     ShapleyShare,
@@ -18,6 +19,7 @@ from quantscope.study.interactions.shapley import shapley
 __all__ = [
     "Alone",
     "Interactions",
+    "Kind",
     "Pair",
     "Shapley",
     "ShapleyShare",
