@@ -242,7 +242,8 @@ class Session:
     def why_not_diagnosed(self) -> str:
         """Why there is no diagnosis and will be none; empty where one comes."""
         if not self.can_be_diagnosed:
-            reason = self.opened.no_float or "it needs an ONNX file"
+            float_is_missing = self.opened.no_float is not None
+            reason = f"it needs {'the float model' if float_is_missing else 'an ONNX file'}"
             return f"There is no diagnosis: {reason}"
         if "images" in self.failures:
             return "The given samples do not fit the model"
