@@ -9,7 +9,9 @@ NAMES = (
     "compare",
     "pt2e_compare",
     "sensitivity",
+    "pairs",
     "whatif",
+    "speed_paths",
     "playground",
     "large",
 )

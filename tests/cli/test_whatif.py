@@ -10,7 +10,7 @@ import own_process
 from in_process import refused, run
 
 from quantscope.data import load_sample
-from quantscope.edit import Editor, Recipe, SetScale, parse_off
+from quantscope.edit import Editor, Recipe, SetBits, SetScale, parse_off
 from quantscope.model import bundled_models
 
 SCALE = ("--set", "stack2.conv1.out.scale=x3")
@@ -179,3 +179,40 @@ def test_what_a_program_has_not_gets_one_line(resnet8_program: Path, tmp_path: P
     )
     line = own_process.refused(*model, first=tmp_path)
     assert "PyTorch is needed to run resnet8.pt2" in line and "pip install" in line
+
+
+def test_bits_over_the_best_range_are_seen_on_training_images_and_kept_as_numbers(
+    tmp_path: Path,
+) -> None:
+    recipe = tmp_path / "recipe.json"
+    text = answered(
+        *("resnet8-int8", "--bits", "stem=4", "--range", "best", "--images", 20, "--no-sqnr"),
+        *("--save-recipe", recipe),
+    )
+    assert "stem.weight with 4 bits over the best range" in text
+    weight, out = Recipe.load(recipe).edits
+    assert weight == SetBits("stem.weight", 4, "best")
+    assert isinstance(out, SetBits) and isinstance(out.range, tuple) and 3 < out.range[1] < 12
+    again = answered("resnet8-int8", "--recipe", recipe, "--images", 20, "--no-sqnr")
+    assert f"stem.out with 4 bits over [0, {out.range[1]:g}]" in again
+
+
+def test_a_rule_for_ranges_goes_with_bits(tmp_path: Path) -> None:
+    for options, text in (
+        (("--range", "best"), "--range best says how --bits chooses ranges; give --bits too"),
+        (
+            ("--bits", "stem=4", "--range", "best", "--range", "minmax"),
+            "--range minmax and best exclude each other; give one",
+        ),
+        (
+            ("--bits", "stem=4", "--calibration-data", "x.npz"),
+            "--calibration-data is for the ranges of activations; give --bits with --range minmax "
+            "or best too",
+        ),
+        (
+            ("--bits", "stem=4", "--range", "best", "--calibration-data", "full"),
+            "--calibration-data full names test images, which must not choose ranges; leave it out "
+            "for CIFAR-10's training images",
+        ),
+    ):
+        assert text in refused("whatif", "resnet8-int8", *options)

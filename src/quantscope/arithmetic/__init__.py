@@ -26,6 +26,7 @@ from quantscope.arithmetic.best_range import (
     Spread,
     best_params,
     is_symmetric,
+    minmax_params,
     range_error,
     range_errors,
 )
@@ -126,6 +127,7 @@ __all__ = [
     "matmul_accumulator",
     "matmul_integer",
     "matmul_saturation",
+    "minmax_params",
     "multiply_by_quantized_multiplier",
     "params_from_range",
     "pool_accumulator",

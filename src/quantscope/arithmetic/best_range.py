@@ -1,4 +1,4 @@
-"""What a range costs: rounding grows with it, clipping shrinks, and somewhere their sum is least.
+"""A range has a cost: rounding grows with it, clipping shrinks, and somewhere the sum is least.
 
 It is found from how a tensor's values are spread, not from the values themselves: a histogram does.
 The squared error of rounding is integrated over each bin, so a step much finer than the bins, or
@@ -93,7 +93,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class RangeError:
-    """What quantizing with these parameters costs: mean squares over all values.
+    """The cost of quantizing with these parameters: mean squares over all values.
 
     `rounding` is the part of the values that round to an integer in use, `clipping` that of those
     beyond, so that they add up to the whole error.
@@ -122,7 +122,7 @@ class RangeError:
 
 @dataclass(frozen=True)
 class RangeErrors:
-    """What the candidates for a range cost, from the narrowest to the widest.
+    """The costs of the candidates for a range, from the narrowest to the widest.
 
     `today` is the range that the tensor has. `best` costs least of all, today's among them; where
     both ends of a range move apart it may be none of the candidates.
@@ -226,19 +226,75 @@ def range_errors(
 
 def best_params(values: Array, params: QuantParams) -> QuantParams:
     """Give parameters whose ranges cost stored values least: one range a tensor, or a channel."""
+    _check_has_ranges(params)
+    if is_symmetric(params) and np.isfinite(values).all():
+        return _best_symmetric(values, params)
     if params.is_per_tensor:
         return range_errors(Spread.of_values(values), params).best.params
-    if params.block_size or params.axis is None:
-        raise BadConfigError("Scales by block have no range to choose here.")
-    channels = np.moveaxis(np.asarray(values), params.axis, 0)
     found = [
         range_errors(Spread.of_values(channel), one).best.params
-        for channel, one in zip(channels, _by_channel(params), strict=True)
+        for channel, one in zip(_channels(values, params), _by_channel(params), strict=True)
     ]
     return params.changed(
         scale=np.array([each.scale for each in found]).astype(params.scale.dtype),
         zero_point=np.array([each.zero_point for each in found]),
     )
+
+
+def minmax_params(values: Array, params: QuantParams) -> QuantParams:
+    """Give parameters that range over the extremes of stored values, of each channel where it has
+    a range of its own; symmetric ones stay so, and zeros alone keep their range.
+    """
+    _check_has_ranges(params)
+    channels = _channels(values, params)
+    low, high = (end.reshape(params.scale.shape) for end in (channels.min(1), channels.max(1)))
+    is_flat = (low == 0) & (high == 0)
+    if is_symmetric(params):
+        # Not by `params_from_range`, which lets 4 bits go one step further down than up.
+        largest = np.maximum(np.abs(low), np.abs(high)).astype(np.float64) / params.qmax
+        return params.changed(
+            scale=np.where(is_flat, params.scale, largest).astype(params.scale.dtype)
+        )
+    found = params_from_range(low, high, params.dtype, axis=params.axis, ends=params.ends)
+    return params.changed(
+        scale=np.where(is_flat, params.scale, found.scale).astype(params.scale.dtype),
+        zero_point=np.where(is_flat, params.zero_point, found.zero_point),
+    )
+
+
+def _best_symmetric(values: Array, params: QuantParams) -> QuantParams:
+    """Try all candidates on all channels at once, as `range_errors` does one after the other."""
+    channels = _channels(values, params).astype(np.float32)
+    largest = np.abs(channels).max(axis=1)
+    kept = params.scale.reshape(-1).astype(np.float32)
+    least = _squared_errors(channels, kept, params)
+    for share in WIDTHS:
+        scale = (share * largest.astype(np.float64) / params.qmax).astype(np.float32)
+        scale = np.where(scale < np.finfo(np.float32).tiny, kept, scale)
+        found = _squared_errors(channels, scale, params)
+        kept, least = np.where(found < least, scale, kept), np.minimum(found, least)
+    return params.changed(scale=kept.reshape(params.scale.shape).astype(params.scale.dtype))
+
+
+def _squared_errors(channels: Array, scale: Array, params: QuantParams) -> Array:
+    steps = np.clip(np.rint(channels / scale[:, None]), params.qmin, params.qmax)
+    return np.asarray(((steps * scale[:, None] - channels) ** 2).sum(axis=1, dtype=np.float64))
+
+
+def _channels(values: Array, params: QuantParams) -> Array:
+    """Give the values as one row for each range that the parameters have."""
+    array = np.asarray(values)
+    if params.axis is None:
+        return array.reshape(1, -1)
+    moved = np.moveaxis(array, params.axis, 0)
+    return moved.reshape(len(moved), -1)
+
+
+def _check_has_ranges(params: QuantParams) -> None:
+    if params.block_size:
+        raise BadConfigError("Scales by block have no range to choose here.")
+    if not params.is_integer:
+        raise BadConfigError(f"{params.dtype} has no range to choose; integer types have.")
 
 
 def is_symmetric(params: QuantParams) -> bool:

@@ -1,6 +1,6 @@
 """Run `quantscope diagnose`: what is wrong with a model, why, and what can be tried."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -42,6 +42,13 @@ def command(
         bool,
         typer.Option("--try", help="Try what each finding proposes, and all that helps together."),
     ] = False,
+    cpu: Annotated[
+        Literal["this", "no-vnni"],
+        typer.Option(
+            help="Whose kernels: this, or no-vnni: an x86 CPU without VNNI, predicted where this "
+            "one is another (about 20 images a second)."
+        ),
+    ] = "this",
     allow_calibration_data: Annotated[
         bool,
         typer.Option(
@@ -77,6 +84,7 @@ def command(
             float_model=float_model,
             calibration=calibration,
             tries=tries,
+            cpu=cpu,
             measure=counted,
             allow_calibration_data=allow_calibration_data,
             progress=progress,

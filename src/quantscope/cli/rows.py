@@ -34,7 +34,7 @@ _OPTIONS: dict[str, Any] = {
 }
 
 _used: list[str] = []
-"""What the command that runs has used, to be said with its result."""
+"""The rows that the running command has used, to be said with its result."""
 
 
 def takes_rows(command: Callable[..., None]) -> Callable[..., None]:
@@ -101,6 +101,24 @@ def load_samples(
             why = "; give your own with --data FILE.npz or a folder of pictures"
         _used.append(f"Data: {chosen.origin}{why}")
     return chosen
+
+
+def load_range_samples(
+    model: "Model", spec: str | None, rows: "RowWishes | None" = None, *, count: int = 256
+) -> "Samples":
+    """Load what the ranges of activations are chosen by: never what a score is measured with."""
+    from quantscope.data import load
+    from quantscope.errors import BadConfigError
+    from quantscope.quantize import PtqConfig, choose_images
+
+    if spec in ("sample", "full"):
+        raise BadConfigError(
+            f"--calibration-data {spec} names test images, which must not choose ranges; leave it "
+            "out for CIFAR-10's training images"
+        )
+    given = None if spec is None else load(spec, model=model, wishes=rows)
+    config = PtqConfig(calibration_images=count if given is None else len(given))
+    return choose_images(config, given, model=model.name, ports=model.inputs)
 
 
 def _wishes(

@@ -20,11 +20,11 @@ from quantscope.cli.options import (
     stated_or_shipped,
 )
 from quantscope.cli.outputs import Writes, careful
-from quantscope.cli.rows import load_samples, takes_rows
+from quantscope.cli.rows import load_range_samples, load_samples, takes_rows
 
 if TYPE_CHECKING:
     from quantscope.data import RowWishes
-    from quantscope.edit import Applied, Edit, Editor, Recipe
+    from quantscope.edit import Applied, Edit, Editor, RangeRule, Recipe
     from quantscope.report import Skipped
 
 
@@ -45,13 +45,24 @@ def command(
     ] = None,
     range_: Annotated[
         list[str] | None,
-        typer.Option("--range", help="TENSOR=LOW,HIGH; scale and zero-point follow."),
+        typer.Option(
+            "--range",
+            help="TENSOR=LOW,HIGH; scale and zero-point follow. Or how --bits chooses ranges: "
+            "keep, minmax or best.",
+        ),
     ] = None,
     bits: Annotated[
         list[str] | None,
         typer.Option(
             help="TARGET=BITS, 2 to 8 or 16: a TENSOR, a LAYER, weights, activations or all. The "
-            "range stays, scale and zero-point follow."
+            "range stays, or --range best: the least mean square error; minmax: all values seen."
+        ),
+    ] = None,
+    calibration_data: Annotated[
+        str | None,
+        typer.Option(
+            help="With --range minmax or best: FILE.npz or a folder of pictures that activations "
+            "are seen with; CIFAR-10's training images if nothing is said."
         ),
     ] = None,
     off: Annotated[
@@ -99,6 +110,8 @@ def command(
 
     Example: quantscope whatif resnet8-int8 --recipe break-a-folded-relu
 
+    Example: quantscope whatif resnet8-int8 --bits activations=4 --range best
+
     Example: quantscope whatif X.pt2 --range stem.relu.out=0,4 -o edited.pt2
     """
     from quantscope.edit import Recipe, describe
@@ -109,7 +122,8 @@ def command(
     from quantscope.run.whatif import WhatIf
 
     replayed = None if recipe is None else _recipe(recipe)
-    edits = _edits(set_, range_, bits, off, on)
+    range_, rule = _ranges(range_, bits)
+    edits = _edits(set_, range_, bits, rule, off, on)
     if replayed is None and not edits:
         raise BadConfigError(
             "Nothing is to be changed; give --set, --range, --bits, --off or --recipe"
@@ -129,6 +143,7 @@ def command(
         batch=batch,
     )
     _check_kind(output, what_if.editor)
+    edits = _settled(what_if.editor, edits, calibration_data)
     applied, skipped = _apply(replayed, edits, what_if.editor, other_model=other_model)
     # Only now is it known which files the edits are made from.
     check_outputs(filter(None, [output, save_recipe]), reads=applied.sources)
@@ -186,6 +201,7 @@ def _edits(
     set_: list[str] | None,
     range_: list[str] | None,
     bits: list[str] | None,
+    rule: "RangeRule",
     off: list[str] | None,
     on: list[str] | None,
 ) -> "list[Edit]":
@@ -195,10 +211,41 @@ def _edits(
     return [
         *map(parse_set, set_ or ()),
         *map(parse_range, range_ or ()),
-        *map(parse_bits, bits or ()),
+        *(parse_bits(text, rule) for text in bits or ()),
         *map(parse_off, off or ()),
         *map(parse_on, on or ()),
     ]
+
+
+def _ranges(given: list[str] | None, bits: list[str] | None) -> "tuple[list[str], RangeRule]":
+    """Tell the ranges of tensors from the rule for those of --bits."""
+    from quantscope.edit import RANGE_RULES
+    from quantscope.errors import BadConfigError
+
+    rules = [rule for rule in RANGE_RULES if rule in map(str.strip, given or ())]
+    if len(rules) > 1:
+        raise BadConfigError(f"--range {' and '.join(rules)} exclude each other; give one")
+    if rules and not bits:
+        raise BadConfigError(f"--range {rules[0]} says how --bits chooses ranges; give --bits too")
+    kept = [text for text in given or () if text.strip() not in RANGE_RULES]
+    return kept, rules[0] if rules else "keep"
+
+
+def _settled(editor: "Editor", edits: "list[Edit]", spec: str | None) -> "list[Edit]":
+    """Find the ranges of activations that are to be chosen by their values."""
+    from quantscope.errors import BadConfigError
+    from quantscope.run import needs_samples, settle_ranges
+
+    if not needs_samples(editor, edits):
+        if spec is not None:
+            raise BadConfigError(
+                "--calibration-data is for the ranges of activations; give --bits with --range "
+                "minmax or best too"
+            )
+        return edits
+    samples = load_range_samples(editor.model, spec)
+    with progress_bar() as progress:
+        return list(settle_ranges(editor, edits, samples, progress=progress))
 
 
 def _apply(

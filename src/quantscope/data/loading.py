@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy.typing as npt
 
-from quantscope.data.cifar10 import load_full, load_sample
+from quantscope.data.cifar10 import fits_cifar10, load_full, load_sample
 from quantscope.data.intake import check_samples
 from quantscope.data.npz import load_npz
 from quantscope.data.pictures import load_pictures
@@ -22,7 +22,7 @@ from quantscope.model import Model, find_batching
 
 Arrays = Mapping[str, npt.ArrayLike]
 SamplesSource = Samples | str | Path | Arrays | Iterable[Arrays]
-"""What samples are made of: a name or path, arrays by the inputs' names, or batches of those.
+"""Samples are made of a name or path, of arrays by the inputs' names, or of batches of those.
 
 Names are "sample" and "full" (CIFAR-10's test images), "random" and "random:N"; paths are those of
 .npz files and folders of pictures. Among arrays by name, `labels` are class numbers.
@@ -30,7 +30,7 @@ Names are "sample" and "full" (CIFAR-10's test images), "random" and "random:N";
 
 _RANDOM = "random"
 _CIFAR10 = {"sample", "full"}
-_CIFAR_ROW, _CIFAR_CLASSES = (3, 32, 32), 10
+_CIFAR_CLASSES = 10
 
 
 def load(
@@ -117,10 +117,8 @@ def takes_cifar10(model: Model) -> bool:
     row = find_batching(ports, outputs).row_shape(0, ports[0])
     scores = outputs[0].shape
     last = scores[-1] if scores else _CIFAR_CLASSES
-    return (
-        row in (_CIFAR_ROW, (*_CIFAR_ROW[1:], _CIFAR_ROW[0]))
-        and (not isinstance(last, int) or last == _CIFAR_CLASSES)
-        and ports[0].dtype in ("float32", "float16", "float64", "uint8")
+    return fits_cifar10(row, ports[0].dtype) and (
+        not isinstance(last, int) or last == _CIFAR_CLASSES
     )
 
 

@@ -3,9 +3,9 @@
 How it is put together
 - `edits.py` has the edits, `parse.py` their form for people and `edits_json.py` the one for files,
   `packed.py` that of many integers; `recipe.py` keeps a list of them.
-- `editor.py` applies them: `plan.py` (with `settings.py`) decides what each tensor shall be,
-  `outcome.py` (with `values.py` and `biases.py`) what that makes of it, on the wiring of a QDQ
-  graph (`wiring.py`); `clips.py` knows ReLUs that a quantizer stands for.
+- `editor.py` applies them: `plan.py` (with `settings.py` and, for bits, `widths.py`) decides what
+  each tensor shall be, `outcome.py` (with `values.py` and `biases.py`) what that makes of it, on
+  the wiring of a QDQ graph (`wiring.py`); `clips.py` knows ReLUs that a quantizer stands for.
 - `subject.py` is the protocol of a model under edits; `onnx/` and `torch/` write it. `applied.py`
   is what comes of it, `changes.py` says what changed.
 
@@ -17,6 +17,7 @@ How something is added
 from quantscope.edit.applied import Applied, Change, EditWarning, Preview
 from quantscope.edit.editor import Editor, apply
 from quantscope.edit.edits import (
+    RANGE_RULES,
     Edit,
     EditedRole,
     FlipBit,
@@ -24,6 +25,7 @@ from quantscope.edit.edits import (
     OffRole,
     On,
     OnRole,
+    RangeRule,
     SetBits,
     SetChannel,
     SetInteger,
@@ -39,9 +41,12 @@ from quantscope.edit.parse import describe, parse_bits, parse_off, parse_on, par
 from quantscope.edit.recipe import Recipe, guided_recipes, replay
 from quantscope.edit.settings import ROLES, find_target, parts_of, stays_symmetric
 from quantscope.edit.subject import open_subject
+from quantscope.edit.widths import MANY
 from quantscope.model import lift_to_qdq
 
 __all__ = [
+    "MANY",
+    "RANGE_RULES",
     "ROLES",
     "Applied",
     "Change",
@@ -55,6 +60,7 @@ __all__ = [
     "On",
     "OnRole",
     "Preview",
+    "RangeRule",
     "Recipe",
     "SetBits",
     "SetChannel",

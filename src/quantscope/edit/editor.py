@@ -12,9 +12,10 @@ from quantscope.edit.applied import Applied, Preview, state_edits
 from quantscope.edit.changes import NOTHING_CHANGED, changes_of, clip_notes, warnings_of
 from quantscope.edit.edits import Edit
 from quantscope.edit.outcome import Outcome, resolve
-from quantscope.edit.plan import EditPlan, make_plan
+from quantscope.edit.plan import EditPlan, is_editable, make_plan
 from quantscope.edit.subject import Clips, open_subject
 from quantscope.edit.values import FloatValues
+from quantscope.edit.widths import MANY, tensors_with_bits
 from quantscope.edit.wiring import BiasSite, Wiring, wire
 from quantscope.errors import BadModelError
 from quantscope.model import (
@@ -23,6 +24,7 @@ from quantscope.model import (
     ModelSource,
     Network,
     Pairing,
+    QuantTensor,
     find_original,
     need_original,
     open_model,
@@ -71,7 +73,7 @@ class Editor:
 
     @property
     def lifted(self) -> bool:
-        """Whether the file is QOperator, and was stated as QDQ first."""
+        """Say whether the file is QOperator, and was stated as QDQ first."""
         return self._subject.lifted
 
     @property
@@ -116,9 +118,26 @@ class Editor:
         edits = tuple(edits)
         return self._preview(edits, *self._resolve(edits))
 
+    def bit_groups(self, target: str) -> list[tuple[QuantTensor, tuple[str, ...]]]:
+        """Give the tensors that `SetBits` means by a target, each with those that share its scale.
+
+        Of several that share one, the first stands for all. What a role holds and cannot be edited
+        is left out.
+        """
+        found: list[tuple[QuantTensor, tuple[str, ...]]] = []
+        taken: set[str] = set()
+        for tensor in tensors_with_bits(self.network, target):
+            if target in MANY and not is_editable(self._wiring, tensor):
+                continue
+            if tensor.name not in {*taken, *self._wiring.derived}:
+                mates = self._wiring.scale_mates[tensor.name]
+                taken.update((tensor.name, *mates))
+                found.append((tensor, mates))
+        return found
+
     def _resolve(self, edits: tuple[Edit, ...]) -> tuple[EditPlan, Outcome]:
         subject = self._subject
-        plan = make_plan(self._wiring, subject.network, edits, packs=subject.packs)
+        plan = make_plan(self._wiring, subject.network, edits, self._floats, packs=subject.packs)
         return plan, resolve(plan, self._wiring, self._subject.network, self._floats)
 
     def _preview(self, edits: tuple[Edit, ...], plan: EditPlan, outcome: Outcome) -> Preview:

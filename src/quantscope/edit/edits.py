@@ -1,9 +1,17 @@
 """Changes to a quantized network, as values. They say what is wanted; `apply` does it."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 EditedRole = Literal["weights", "activations"]
+
+RangeRule = Literal["keep", "minmax", "best"]
+"""How a range is chosen where a tensor gets other bits.
+
+"keep": it stays. "minmax": from the least to the largest value seen. "best": the one whose mean
+square error is least.
+"""
+RANGE_RULES: tuple[RangeRule, ...] = get_args(RangeRule)
 
 
 @dataclass(frozen=True)
@@ -39,11 +47,15 @@ class SetRange:
 class SetBits:
     """Gives a tensor, the tensors of a layer or of a role, or `all`, another number of bits.
 
-    The range of real values stays, so scale and zero-point follow. A bias keeps its 32 bits.
+    The range of real values stays, or is chosen anew, or is one tensor's low and high end; scale
+    and zero-point follow. A bias keeps its 32 bits. Weights have their values in the file. Those of
+    an activation are there only when the network runs: `quantscope.run.settle_ranges` runs it, and
+    puts the ends in a rule's place.
     """
 
     target: str
     bits: int
+    range: RangeRule | tuple[float, float] = "keep"
 
 
 @dataclass(frozen=True)

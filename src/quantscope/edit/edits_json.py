@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from quantscope.edit.edits import (
+    RANGE_RULES,
     Edit,
     FlipBit,
     Off,
@@ -45,7 +46,8 @@ def edit_to_dict(edit: Edit) -> dict[str, Any]:
     found: dict[str, Any] = {"edit": _NAMES[type(edit)]}
     for field in dataclasses.fields(edit):
         value = getattr(edit, field.name)
-        if value is not None:
+        is_usual = isinstance(edit, SetBits) and value == "keep"
+        if value is not None and not is_usual:
             found[field.name] = list(value) if isinstance(value, tuple) else value
     return found
 
@@ -102,6 +104,10 @@ def _or_all(check: Any) -> Any:
     return lambda value: check(value) or _all(check)(value)
 
 
+def _is_range(value: Any) -> bool:
+    return value in RANGE_RULES or (_all(_is_number)(value) and len(value) == 2)
+
+
 _FIELDS: dict[str, tuple[str, Any]] = {
     "tensor": ("a tensor's name", _is_text),
     "target": ("a layer's or tensor's name", _is_text),
@@ -119,6 +125,7 @@ _FIELDS: dict[str, tuple[str, Any]] = {
     "by": ("a list of numbers", _all(_is_number)),
     "bit": ("a whole number", _is_int),
     "bits": ("a whole number", _is_int),
+    "range": ("'keep', 'minmax', 'best' or two numbers", _is_range),
 }
 
 

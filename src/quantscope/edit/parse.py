@@ -11,6 +11,7 @@ from quantscope.edit.edits import (
     OffRole,
     On,
     OnRole,
+    RangeRule,
     SetBits,
     SetChannel,
     SetInteger,
@@ -54,13 +55,16 @@ def parse_range(text: str) -> SetRange:
     return SetRange(tensor, low, high)
 
 
-def parse_bits(text: str) -> SetBits:
-    """Read `stem.weight=4`, `weights=6` or `all=5`: what, and how many bits it shall have."""
+def parse_bits(text: str, rule: RangeRule = "keep") -> SetBits:
+    """Read `stem.weight=4`, `weights=6` or `all=5`: what, and how many bits it shall have.
+
+    `rule` says how its range is chosen.
+    """
     target, equals, value = (part.strip() for part in text.rpartition("="))
     if not equals or not target:
         raise BadConfigError(f"{text!r} is not a number of bits; give TARGET=BITS")
     (bits,) = _numbers(text, value, int, "a whole number", count=1)
-    return SetBits(target.removeprefix("all "), bits)
+    return SetBits(target.removeprefix("all "), bits, rule)
 
 
 def parse_off(text: str) -> Off | OffRole:
@@ -116,8 +120,8 @@ def describe(edit: Edit) -> str:  # noqa: PLR0911, PLR0912 -- one for each kind
             return f"zero-point of {tensor} = {_numbers_text(zero_point)}"
         case SetRange(tensor, lo, hi):
             return f"range of {tensor} = [{lo:g}, {hi:g}]"
-        case SetBits(target, bits):
-            return f"{target} with {bits} bits"
+        case SetBits(target, bits, rule):
+            return f"{target} with {bits} bits{_range_text(rule)}"
         case SetInteger(tensor, index, value):
             return f"integer {_place(index)} of {tensor} = {value}"
         case SetChannel(tensor, channel, values):
@@ -136,6 +140,12 @@ def describe(edit: Edit) -> str:  # noqa: PLR0911, PLR0912 -- one for each kind
             return f"all {role} not quantized"
         case OnRole(role):
             return f"all {role} quantized again"
+
+
+def _range_text(rule: RangeRule | tuple[float, float]) -> str:
+    if isinstance(rule, tuple):
+        return f" over [{rule[0]:g}, {rule[1]:g}]"
+    return {"keep": "", "minmax": " over all values", "best": " over the best range"}[rule]
 
 
 def _numbers_text(values: float | Sequence[float] | None) -> str:

@@ -33,16 +33,21 @@ from quantscope.edit.edits import (
 from quantscope.edit.packed import unpack_integers
 from quantscope.edit.parse import describe
 from quantscope.edit.settings import (
-    ALL,
     ROLES,
     find_target,
     find_tensor,
     with_range,
     with_scale,
-    with_width,
     with_zero_point,
 )
-from quantscope.edit.values import IntegerEdit
+from quantscope.edit.values import FloatValues, IntegerEdit
+from quantscope.edit.widths import (
+    MANY,
+    check_range_rule,
+    tensors_with_bits,
+    with_rule,
+    with_width,
+)
 from quantscope.edit.wiring import QdqGraph, Wiring
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import Network, QuantTensor, edited_channel_axis
@@ -78,6 +83,15 @@ def check_editable(wiring: Wiring, tensor: QuantTensor) -> QuantTensor:
                 "read with another"
             )
     return tensor
+
+
+def is_editable(wiring: Wiring, tensor: QuantTensor) -> bool:
+    """Say whether its parameters are a QDQ pair's own to change."""
+    try:
+        check_editable(wiring, tensor)
+    except BadModelError:
+        return False
+    return True
 
 
 def _has_source(wiring: Wiring, name: str) -> bool:
@@ -200,18 +214,23 @@ class EditPlan:
     off: set[str] = field(default_factory=set)
     integers: dict[str, list[IntegerEdit]] = field(default_factory=dict)
     shifts: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-    """What is added to biases, as real values."""
+    """The real values that are added to biases."""
     named: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     packs: bool = True
-    """Whether the kind of file has a type of 4 bits for stored integers."""
+    """It says whether the kind of file has a type of 4 bits for stored integers."""
 
     def params_of(self, tensor: QuantTensor) -> QuantParams:
         return self.params.get(tensor.name, tensor.params)
 
 
 def make_plan(
-    wiring: Wiring, network: Network, edits: Sequence[Edit], *, packs: bool = True
+    wiring: Wiring,
+    network: Network,
+    edits: Sequence[Edit],
+    floats: FloatValues,
+    *,
+    packs: bool = True,
 ) -> EditPlan:
     """Add up the edits in their order; raise one line for the first that cannot be.
 
@@ -220,7 +239,7 @@ def make_plan(
     plan = EditPlan(packs=packs)
     for edit in edits:
         before = dict(plan.params), set(plan.off)
-        _add(plan, wiring, network, edit)
+        _add(plan, wiring, network, edit, floats)
         if not isinstance(edit, IntegerEdit | ShiftBias) and before == (plan.params, plan.off):
             plan.notes.append(f"Changes nothing, it is so already: {describe(edit)}")
     for name in sorted(plan.named & plan.off & {*plan.params, *plan.integers, *plan.shifts}):
@@ -228,7 +247,7 @@ def make_plan(
     return plan
 
 
-def _add(plan: EditPlan, wiring: Wiring, network: Network, edit: Edit) -> None:
+def _add(plan: EditPlan, wiring: Wiring, network: Network, edit: Edit, floats: FloatValues) -> None:
     match edit:
         case SetScale(name):
             tensor = _with_own_scale(wiring, network, name)
@@ -243,8 +262,8 @@ def _add(plan: EditPlan, wiring: Wiring, network: Network, edit: Edit) -> None:
             params = with_range(tensor, plan.params_of(tensor), edit)
             _move(plan, wiring, tensor, params)
             _note_range(plan, tensor, params, lo, hi)
-        case SetBits(target, bits):
-            _set_bits(plan, wiring, network, target, bits)
+        case SetBits():
+            _set_bits(plan, wiring, network, edit, floats)
         case ShiftBias(name, by):
             _shift_bias(plan, wiring, network, name, by)
         case SetInteger() | SetChannel() | SetIntegers() | FlipBit():
@@ -325,24 +344,23 @@ def _note_range(
         )
 
 
-def _set_bits(plan: EditPlan, wiring: Wiring, network: Network, target: str, bits: int) -> None:
+def _set_bits(
+    plan: EditPlan, wiring: Wiring, network: Network, edit: SetBits, floats: FloatValues
+) -> None:
     """Give tensors other bits, with all that share scale or numbers with them."""
-    is_many = target == ALL or target in ROLES
-    if is_many:
-        roles = [role for name in ROLES if target in (ALL, name) for role in ROLES[name]]
-        chosen = [tensor for tensor in network.tensors if tensor.role in roles]
-    else:
-        chosen = list(find_target(network, target))
-    derived = {site.name for site in wiring.bias_sites}
-    chosen = [each for each in chosen if each.role != "bias" and each.name not in derived]
+    is_many = edit.target in MANY
+    chosen = [t for t in tensors_with_bits(network, edit.target) if t.name not in wiring.derived]
     if not chosen:
-        raise BadConfigError(f"{target} has no bits to set: a bias has the 32 that its sum has")
+        raise BadConfigError(
+            f"{edit.target} has no bits to set: a bias has the 32 that its sum has"
+        )
+    check_range_rule(edit, chosen)
     moved: dict[str, QuantParams] = {}
     for tensor in chosen:
         try:
             check_editable(wiring, tensor)
             for name in (tensor.name, *wiring.scale_mates[tensor.name]):
-                moved[name] = _at_bits(plan, wiring.tensors[name], bits)
+                moved[name] = _at_bits(plan, wiring.tensors[name], edit.bits)
         except BadModelError as error:
             if not is_many:
                 raise
@@ -354,6 +372,11 @@ def _set_bits(plan: EditPlan, wiring: Wiring, network: Network, target: str, bit
         plan.params.pop(name, None)
         if params != own:
             plan.params[name] = params
+    if edit.range != "keep":
+        for tensor in chosen:
+            if tensor.name in moved:
+                params = with_rule(tensor, plan.params_of(tensor), edit.range, floats)
+                _move(plan, wiring, tensor, params)
 
 
 def _at_bits(plan: EditPlan, tensor: QuantTensor, bits: int) -> QuantParams:

@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.arithmetic import QuantParams, params_from_range, type_for, with_bits
+from quantscope.arithmetic import QuantParams, params_from_range
 from quantscope.edit.edits import SetRange, SetScale, SetZeroPoint
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.files import as_argument
@@ -61,7 +61,7 @@ def with_range(tensor: QuantTensor, params: QuantParams, edit: SetRange) -> Quan
                 f"give two ends that differ"
             )
     with np.errstate(over="ignore"):
-        found = _checked(
+        found = checked(
             tensor,
             lambda: params_from_range(
                 edit.lo,
@@ -84,27 +84,6 @@ def with_range(tensor: QuantTensor, params: QuantParams, edit: SetRange) -> Quan
     )
 
 
-def with_width(
-    tensor: QuantTensor, params: QuantParams, bits: int, *, packs: bool = True
-) -> QuantParams:
-    """Give the parameters with other bits: stored integers of 4 bits in a type of 4 bits.
-
-    Where no such type `packs` them, they lie in one of 8.
-    """
-    packed = {"int8": "int4", "uint8": "uint4", "int4": "int4", "uint4": "uint4"}
-
-    def make() -> QuantParams:
-        held = type_for(params, bits)
-        is_packed = packs and bits == PACKED_BITS and tensor.has_data
-        return with_bits(params, bits, dtype=packed[held] if is_packed else held)
-
-    return _checked(tensor, make)
-
-
-PACKED_BITS = 4
-"""The bits of stored integers that have a type of their own in ONNX, which onnxruntime runs."""
-
-
 def stays_symmetric(tensor: QuantTensor, params: QuantParams) -> bool:
     """Tell whether a zero-point has to stay 0: integer kernels count on it for signed weights."""
     return tensor.role != "activation" and params.qmin < 0 and not params.zero_point.any()
@@ -123,7 +102,7 @@ def change_params(
         _check_positive(tensor, np.asarray(scale, np.float64), kind)
         with np.errstate(over="ignore", under="ignore"):
             scale = np.asarray(scale, np.float64).astype(np.float32).astype(kind)
-    return _checked(
+    return checked(
         tensor,
         lambda: params.changed(scale=scale, zero_point=zero_point),
     )
@@ -176,7 +155,7 @@ def _check_positive(tensor: QuantTensor, scale: Array, kind: np.dtype[Any]) -> N
     )
 
 
-def _checked(tensor: QuantTensor, make: Any) -> QuantParams:
+def checked(tensor: QuantTensor, make: Any) -> QuantParams:
     """Make parameters; begin the line of an error with the tensor's name."""
     try:
         found: QuantParams = make()

@@ -6,7 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.arithmetic import QuantParams, quantize, storage_dtype
+from quantscope.arithmetic import (
+    QuantParams,
+    best_params,
+    minmax_params,
+    quantize,
+    storage_dtype,
+)
 from quantscope.edit.edits import FlipBit, SetChannel, SetInteger, SetIntegers
 from quantscope.edit.packed import unpack_integers
 from quantscope.edit.parse import describe
@@ -30,6 +36,7 @@ class FloatValues:
         self._known: dict[str, Array] = {}
         self._dequantized: set[str] = set()
         self._unrounded: dict[str, int] = {}
+        self._ranged: dict[tuple[str, QuantParams, bool], QuantParams] = {}
 
     def of(self, tensor: QuantTensor) -> Array:
         """Give the float values of a stored tensor, read-only."""
@@ -53,6 +60,14 @@ class FloatValues:
             found.setflags(write=False)
             self._known[name] = found
         return self._known[name]
+
+    def ranged(self, tensor: QuantTensor, params: QuantParams, *, best: bool) -> QuantParams:
+        """Give parameters over the best range of a stored tensor's float values, or all of them."""
+        key = tensor.name, params, best
+        if key not in self._ranged:
+            choose = best_params if best else minmax_params
+            self._ranged[key] = choose(self.of(tensor), params)
+        return self._ranged[key]
 
     def count_unrounded(self, tensor: QuantTensor) -> int:
         """Count the stored integers that are not the float values rounded to the nearest.

@@ -21,6 +21,7 @@ from quantscope.quantize.config import (
     WeightType,
     closest,
 )
+from quantscope.quantize.images import choose_images
 from quantscope.quantize.onnx_backend import quantize_onnx
 from quantscope.quantize.pt2e import quantize_torch
 from quantscope.quantize.result import Quantized
@@ -37,6 +38,7 @@ __all__ = [
     "TorchQuantizer",
     "WeightObserver",
     "WeightType",
+    "choose_images",
     "closest",
     "program_agreement",
     "quantize_model",

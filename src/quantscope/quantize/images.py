@@ -6,16 +6,13 @@ from math import prod
 
 import numpy as np
 
-from quantscope.data import Batch, Intake, Samples, balanced_order, calibration_set
+from quantscope.data import Batch, Intake, Samples, balanced_order, calibration_set, fits_cifar10
 from quantscope.errors import BadConfigError, BadDataError
 from quantscope.model import Port, show_shape
 from quantscope.quantize.config import PtqConfig
 
 MAX_BATCH = 32
 INPUT_BYTES_A_BATCH = 1 << 19  # every activation of a batch is in memory at once
-
-
-_IMAGE_SHAPES = ((3, 32, 32), (32, 32, 3))
 
 
 def choose_images(
@@ -45,7 +42,7 @@ def choose_images(
 
 def _check_takes_images(model: str, ports: Sequence[Port]) -> None:
     """Refuse to calibrate a model with CIFAR-10's images that was not made for them."""
-    if len(ports) == 1 and ports[0].dtype != "int8" and (ports[0].shape or ())[1:] in _IMAGE_SHAPES:
+    if len(ports) == 1 and fits_cifar10((ports[0].shape or ())[1:], ports[0].dtype):
         return
     shown = ", ".join(f"{port.name!r} {port.dtype} {show_shape(port.shape)}" for port in ports[:3])
     more = f" and {len(ports) - 3} more" if len(ports) > 3 else ""

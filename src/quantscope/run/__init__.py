@@ -7,7 +7,8 @@ How it is put together
 - `edited_values.py` reads inner values of an edited model.
 - `evaluate.py` and `gap.py` judge outputs; `measure.py` says what is counted, `statistics.py` how
   sure that is, `kernels.py` what a layer runs as, `cpu.py` what this processor does to 8-bit sums.
-- `best_ranges.py` says what other ranges of activations would cost, from counts of their values.
+- `best_ranges.py` says what other ranges of activations would cost, from counts of their values;
+  `settle_ranges.py` puts them into edits that ask for them.
 - `comparison_details.py` gathers what a report shows beside a comparison.
 - `capture/`, `compare/`, `histograms/`, `whatif/` and `integers/` are the features. They know the
   protocol and no framework; `onnx/` and `torch/` implement it, and know the features' values.
@@ -28,6 +29,7 @@ from quantscope.run.comparison_details import ComparisonDetails, gather_details
 from quantscope.run.cpu import cpu_name, saturates_8bit_products
 from quantscope.run.deviations import OutputDeviation, match_floats, sqnr_of_outputs
 from quantscope.run.edited_values import EditedValues
+from quantscope.run.estimate import Estimate, estimate_mean
 from quantscope.run.evaluate import (
     MeasureSource,
     classify,
@@ -78,6 +80,7 @@ from quantscope.run.outputs import (
 )
 from quantscope.run.runnable import Runnable, Scores, open_runnable
 from quantscope.run.score_delta import ScoreDelta
+from quantscope.run.settle_ranges import needs_samples, settle_ranges
 from quantscope.run.whatif import DownstreamSqnr, Effect, WhatIf
 
 __all__ = [
@@ -98,6 +101,7 @@ __all__ = [
     "DownstreamSqnr",
     "EditedValues",
     "Effect",
+    "Estimate",
     "Evaluation",
     "EvaluationDelta",
     "Execution",
@@ -131,6 +135,7 @@ __all__ = [
     "compare_with",
     "cores",
     "cpu_name",
+    "estimate_mean",
     "evaluate",
     "evaluate_float",
     "evaluate_outputs",
@@ -146,6 +151,7 @@ __all__ = [
     "kernel_map",
     "match_floats",
     "may_go_one_by_one",
+    "needs_samples",
     "open_runnable",
     "paired",
     "pick_measure",
@@ -157,6 +163,7 @@ __all__ = [
     "saturates_8bit_products",
     "score_of_classes",
     "score_outputs",
+    "settle_ranges",
     "sqnr_of_outputs",
     "trace_value",
     "weight_histogram",

@@ -15,7 +15,7 @@ from quantscope.arithmetic import QuantParams, dequantize, quantize
 from quantscope.edit import Edit, Editor, SetBits
 from quantscope.errors import BadModelError
 from quantscope.model import open_model
-from quantscope.run import evaluate
+from quantscope.run import best_ranges, evaluate, settle_ranges
 
 PICTURES = np.random.default_rng(2).normal(0, 1, (7, 3, 5, 7)).astype(np.float32)
 WEIGHTS = {"conv": "conv2d.weight", "branch": "conv2d_2.weight", "head": "linear.weight"}
@@ -111,3 +111,17 @@ def test_more_bits_than_the_type_holds_are_refused(editor: Editor) -> None:
 def test_each_key_is_a_tensor_of_the_program(editor: Editor) -> None:
     names = {tensor.name for tensor in editor.network.tensors}
     assert {NAMES[key] for key in QUANTIZERS} <= names and set(WEIGHTS.values()) <= names
+
+
+def test_the_best_range_of_a_program_is_what_its_float_values_tell(editor: Editor) -> None:
+    found = best_ranges(editor.model, images_of(PICTURES), float_model=editor.original)
+    edits = settle_ranges(editor, [SetBits("all", 4, "best")], found)
+    after = {c.tensor: c.after for c in editor.preview(edits).changes}
+    assert found.ranges
+    for each in found.ranges:
+        params = after[each.tensor]
+        assert params is not None and params.bits == 4
+        best = each.at_bits(4).best.params
+        assert float(params.scale) == pytest.approx(float(best.scale), rel=1e-5)
+        assert params.zero_point == best.zero_point
+    editor.apply(edits)

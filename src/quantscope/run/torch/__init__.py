@@ -1,8 +1,9 @@
 """PyTorch's programs, weights and archives, run by PyTorch. Needs the `torch` extra.
 
 How it is put together
-- `runnable.py` has a `Runnable` for each kind of file, `nodes.py` runs a program node by node,
-  `script.py` follows an archive's graph, `seeing.py` reads inner values.
+- `runnable.py` is what all kinds of files have in common, `program.py` runs programs and weights,
+  `archive.py` TorchScript archives; `kinds.py` picks among them. `nodes.py` runs a program node by
+  node, `script.py` follows an archive's graph, `seeing.py` reads inner values.
 - `joint_run.py` is the `JointRun`: `joint_programs.py` runs two programs side by side in the order
   of `schedule.py` and `steps.py`, `probes.py` takes the sums, `sources.py` runs a layer again on
   other inputs, `quantizers.py` has quantizers as functions, `weights.py` compares constants.
@@ -13,7 +14,8 @@ How it is put together
 torch is imported inside functions, so that importing this room costs nothing where it is missing.
 """
 
-from quantscope.run.torch.runnable import open_torch, program_of
+from quantscope.run.torch.kinds import open_torch
+from quantscope.run.torch.runnable import program_of
 from quantscope.run.torch.whatif import open_edited
 
 __all__ = [

@@ -35,7 +35,7 @@ from quantscope.run.torch.writes import why_unseen
 if TYPE_CHECKING:
     from torch.fx import Node
 
-    from quantscope.run.torch.runnable import ProgramRunnable
+    from quantscope.run.torch.program import ProgramRunnable
 
 Array = NDArray[Any]
 

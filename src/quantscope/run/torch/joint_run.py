@@ -21,8 +21,8 @@ from quantscope.run.compare import (
 )
 from quantscope.run.torch.joint_programs import JointPrograms
 from quantscope.run.torch.probes import TorchProbe
+from quantscope.run.torch.program import ProgramRunnable
 from quantscope.run.torch.quantizers import ProgramQuantizer
-from quantscope.run.torch.runnable import ProgramRunnable
 from quantscope.run.torch.threads import keep_freed_memory, one_thread_each
 from quantscope.run.torch.weights import check_weights_fit, compare_weights
 

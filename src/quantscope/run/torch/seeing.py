@@ -16,7 +16,8 @@ from quantscope.run.torch.nodes import as_array, run_nodes
 from quantscope.run.torch.script import CannotFollowError, Follower
 
 if TYPE_CHECKING:
-    from quantscope.run.torch.runnable import ArchiveRunnable, ProgramRunnable
+    from quantscope.run.torch.archive import ArchiveRunnable
+    from quantscope.run.torch.program import ProgramRunnable
 
 Array = NDArray[Any]
 

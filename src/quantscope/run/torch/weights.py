@@ -13,7 +13,7 @@ from quantscope.run.torch.nodes import as_array, names_read
 from quantscope.run.torch.quantizers import operator_of
 
 if TYPE_CHECKING:
-    from quantscope.run.torch.runnable import ProgramRunnable
+    from quantscope.run.torch.program import ProgramRunnable
 
 Values = NDArray[np.float64]
 

@@ -14,8 +14,8 @@ from quantscope.run.compare import Comparison, compare_run
 from quantscope.run.evaluate import Evaluation
 from quantscope.run.torch.joint_run import ProgramJointRun
 from quantscope.run.torch.nodes import names_read
+from quantscope.run.torch.program import ProgramRunnable
 from quantscope.run.torch.quantizers import ProgramQuantizer, no_quantizer
-from quantscope.run.torch.runnable import ProgramRunnable
 from quantscope.run.whatif import (
     NOT_QUANTIZED,
     DownstreamSqnr,
