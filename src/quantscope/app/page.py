@@ -15,7 +15,7 @@ from typing import Any
 import marimo as mo
 import traitlets
 
-from quantscope.app.editing import EditedFile, Edits, keep_edits
+from quantscope.app.editing import EditedFile, Edits
 from quantscope.app.memo import give_back_soon
 from quantscope.app.metrics import metrics
 from quantscope.app.mistake import mistake
@@ -92,6 +92,8 @@ class Page:
         self._set = setters
         self._edits: Edits = ()
         self._edited: EditedFile | None = None
+        self._kept: dict[tuple[str, ...], Edits] = {begun.session.opened.key: begun.place.edits}
+        """The edits of each model that this page has shown."""
         self._asked: Given | None = None
         self._is_chosen = begun.place.selection is not None
         """Whether a person has selected something; until then the page shows the worst layer."""
@@ -145,9 +147,9 @@ class Page:
         return self._edits
 
     def set_edits(self, edits: Edits) -> None:
-        """Put other edits in force; they outlive this page for as long as the process does."""
-        self._edits = edits
-        keep_edits(self.session.opened, edits)
+        """Put other edits in force; the address says them, so they outlive a reload."""
+        self._edits = self._kept[self.session.opened.key] = edits
+        self._write_address()
         self.graph.note = "without the edits" if edits else ""
         self.bench.edited()
         # A slider moves there, and other panes are shown anew when they are turned to.
@@ -155,6 +157,10 @@ class Page:
             self.samples.refresh()
             self.tracer.refresh()
             self._set.edits(edits)
+
+    def kept_edits(self) -> Edits:
+        """Give what was in force when this page last showed the model that it shows now."""
+        return self._kept.get(self.session.opened.key, ())
 
     @property
     def edited(self) -> EditedFile | None:
@@ -309,6 +315,8 @@ class Page:
             self.opener.asked = {"field": message.get("field", ""), "n": asked + 1}
         elif message.get("do") == "tab" and message.get("tab") in TABS:
             self.tabs.tab = message["tab"]
+        elif message.get("do") in ("undo", "redo"):
+            self._on_strip(_widget, message, _buffers)
         elif message.get("do") == "random":
             self.open(self._given.with_random_rows())
         else:
@@ -317,6 +325,8 @@ class Page:
     def _on_strip(self, _widget: Any, message: dict[str, Any], _buffers: Any) -> None:
         if message.get("do") == "undo":
             self.bench.undo()
+        elif message.get("do") == "redo":
+            self.bench.redo()
         elif message.get("do") == "clear":
             self.bench.take_back(())
         elif message.get("do") == "remove":
@@ -383,7 +393,7 @@ class Page:
 
     def _write_address(self) -> None:
         given = None if self._given == self._home else self._given
-        place = Place(given, self.selection, self.tabs.tab, self.seen.compared_in)
+        place = Place(given, self.selection, self.tabs.tab, self.seen.compared_in, self._edits)
         self.chrome.address = place.to_query(self.session.opened.network, self._usual)
 
     def _chose(self) -> None:
