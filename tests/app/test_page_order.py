@@ -114,8 +114,8 @@ def test_one_switch_turns_the_whole_page_to_what_this_cpu_runs(page: Page) -> No
     list(session.compare(session.quick))
     page.refresh()
     stated = page.tensors.rows
-    page.way.value = "runtime"
-    assert page.chrome.address["run"] == "runtime"
+    page.way.value = "run"
+    assert page.chrome.address["run"] == page.bench.way_choice.value == "runtime"
     assert eventually(lambda: page.seen.comparison is not None and not page.job.running)
     expected = compare("resnet8-int8", session.quick, execution="runtime")
     shown = {row["key"]: row["sort"] for row in page.tensors.rows}
@@ -124,7 +124,7 @@ def test_one_switch_turns_the_whole_page_to_what_this_cpu_runs(page: Page) -> No
     inside = [text for text in page.graph.metrics[0]["texts"].values() if text == "in a kernel"]
     assert len(inside) == len(expected.unseen) > 0
     assert session.comparison.execution == "reference"
-    page.way.value = "reference"
+    page.way.value = "stated"
     assert page.tensors.rows == stated
 
 

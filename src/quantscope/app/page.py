@@ -54,15 +54,17 @@ from quantscope.app.widgets import (
 from quantscope.app.words import WORDS
 from quantscope.app.worker import Work, Worker
 from quantscope.errors import QuantscopeError
+from quantscope.model import Execution
 from quantscope.progress import Progress
 
 # A session holds its results, so each costs memory.
 _MOST_SESSIONS = 3
 
 WAYS = (
-    {"key": "reference", "label": "as the file states it", "word": "reference"},
-    {"key": "runtime", "label": "as this CPU runs it", "word": "runtime"},
+    {"key": "stated", "label": "as the file states it", "word": "reference"},
+    {"key": "run", "label": "as this CPU runs it", "word": "runtime"},
 )
+_WAY_OF: dict[Execution, str] = {"reference": "stated", "runtime": "run"}
 
 Setter = Callable[[Any], None]
 
@@ -105,7 +107,7 @@ class Page:
         self._recent: deque[Session] = deque(maxlen=_MOST_SESSIONS)  # to go back to at once
         self.chrome = Chrome(words={key: vars(word) for key, word in WORDS.items()})
         self.opener = Opener(bundled=list(openable_models()))
-        self.way = Choice(label="Which execution is shown", value=begun.place.execution)
+        self.way = Choice(label="Which execution is shown", value=_WAY_OF[begun.place.execution])
         self.graph = GraphView()
         self.layers = Table(columns=list(LAYER_COLUMNS), label="layers")
         self.tensors = Table(columns=list(TENSOR_COLUMNS), label="tensors", by_tensor=True)
@@ -135,7 +137,7 @@ class Page:
     @property
     def seen(self) -> Session:
         """The session, with the comparison of the execution that the person looks at."""
-        return self.session.seen_in("runtime" if self.way.value == "runtime" else "reference")
+        return self.session.seen_in("runtime" if self.way.value == "run" else "reference")
 
     def select(self, selection: Selection) -> None:
         """Select as a click in the graph does; other widgets follow."""
@@ -284,8 +286,9 @@ class Page:
     def _turn(self) -> None:
         """Show the network as another execution computes it, measured now if it is not yet."""
         self._write_address()
+        self.bench.way_choice.value = self.seen.compared_in
         self.refresh()
-        if self.seen.comparison is None and self.way.value == "runtime":
+        if self.seen.comparison is None and self.way.value == "run":
             self.work_first(self._compare_runtime)
 
     def _compare_runtime(self, progress: Progress) -> Iterator[None]:
@@ -389,7 +392,7 @@ class Page:
         both = len(self.session.opened.executions) > 1 and self.session.opened.is_comparable
         self.way.options = list(WAYS) if both else []
         if not both:
-            self.way.value = "reference"
+            self.way.value = "stated"
 
     def _write_address(self) -> None:
         given = None if self._given == self._home else self._given
@@ -428,7 +431,7 @@ class Page:
         yield from session.measure(session.sample, progress)
         yield from session.compare(session.sample, progress)
         yield from session.diagnose(session.sample, progress)
-        if self.way.value == "runtime":
+        if self.way.value == "run":
             yield from self._compare_runtime(progress)
         yield from session.switch_layers(session.quick, progress)
         more = session.full_count > len(session.sample) and "images" not in session.failures

@@ -14,8 +14,9 @@ class Chrome(Selecting):
     `theme` is "light" or "dark", and empty until the browser has told it. A click on an element
     with `data-select`, a selection as JSON, selects it; one on an element with `data-ask` sends
     that message: `{"do": "opener", "field"}` opens the form, `{"do": "tab", "tab"}` turns to a tab,
-    `{"do": "random"}` takes rows made at random, `{"do": "undo"}` and `"redo"` go through the edits:
-    the keys Ctrl+Z, Ctrl+Shift+Z and Ctrl+Y send them. What the Diagnose tab offers it does itself.
+    `{"do": "random"}` takes rows made at random, `{"do": "undo"}` and `"redo"` go through the
+    edits: the keys Ctrl+Z, Ctrl+Shift+Z and Ctrl+Y send them. What the Diagnose tab offers it does
+    itself.
 
     `topic` is the page of the help that was asked for, by "more" or by a link to a .md file, as
     `{page, n}`: `n` tells two clicks apart.
