@@ -381,6 +381,8 @@ class Page:
         self.gallery.places = places(self.session)
         self._select_unasked(shown)
         self.bench.opened()
+        if self.way.value == "run":
+            self.bench.way_choice.value = "runtime"
         self.lab.refresh()
         with self.opener.hold_sync():
             self.opener.busy, self.opener.error = False, ""
