@@ -9,8 +9,7 @@ from json import dumps, loads
 from pathlib import Path
 from typing import Any
 
-from quantscope.app.editing.address import edits_from_address, edits_to_address
-from quantscope.app.editing.history import Edits
+from quantscope.app.editing import Edits, edits_from_address, edits_to_address
 from quantscope.app.opened import DEFAULT_MODEL, keep_samples, open_pair
 from quantscope.app.session import Session, session_for
 from quantscope.data import PictureWishes, RowWishes
