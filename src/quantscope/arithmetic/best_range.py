@@ -1,4 +1,4 @@
-"""What a range costs: rounding grows with it, clipping shrinks, and somewhere their sum is least.
+"""A range has a cost: rounding grows with it, clipping shrinks, and somewhere the sum is least.
 
 It is found from how a tensor's values are spread, not from the values themselves: a histogram does.
 The squared error of rounding is integrated over each bin, so a step much finer than the bins, or
@@ -93,7 +93,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class RangeError:
-    """What quantizing with these parameters costs: mean squares over all values.
+    """The cost of quantizing with these parameters: mean squares over all values.
 
     `rounding` is the part of the values that round to an integer in use, `clipping` that of those
     beyond, so that they add up to the whole error.
@@ -122,7 +122,7 @@ class RangeError:
 
 @dataclass(frozen=True)
 class RangeErrors:
-    """What the candidates for a range cost, from the narrowest to the widest.
+    """The costs of the candidates for a range, from the narrowest to the widest.
 
     `today` is the range that the tensor has. `best` costs least of all, today's among them; where
     both ends of a range move apart it may be none of the candidates.

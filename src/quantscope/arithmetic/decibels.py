@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 DECIBELS_A_BIT = 20 * log10(2)
-"""What each further bit is worth: half the step, so half the error."""
+"""The worth of each further bit: half the step, so half the error."""
 
 
 def sqnr_db_of_energies(signal: float, error: float) -> float | None:

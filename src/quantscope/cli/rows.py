@@ -34,7 +34,7 @@ _OPTIONS: dict[str, Any] = {
 }
 
 _used: list[str] = []
-"""What the command that runs has used, to be said with its result."""
+"""The rows that the running command has used, to be said with its result."""
 
 
 def takes_rows(command: Callable[..., None]) -> Callable[..., None]:

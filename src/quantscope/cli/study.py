@@ -9,15 +9,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quantscope.cli.console import console, emit_json, messages, progress_bar, show, show_grid
-from quantscope.cli.options import CalibrationData, Data, Images, Json
+from quantscope.cli.options import (
+    CalibrationData,
+    Data,
+    Images,
+    Json,
+    LowerIsBetter,
+    MeasureOption,
+)
 from quantscope.cli.outputs import careful
+from quantscope.cli.rows import takes_rows
 from quantscope.errors import BadConfigError
 
 if TYPE_CHECKING:
+    from quantscope.data import RowWishes
     from quantscope.study import StudyPlan
 
 
 @careful
+@takes_rows
 def command(
     out: Annotated[Path, typer.Option(help="The folder for rows, results and the report.")],
     file: Annotated[
@@ -25,7 +35,10 @@ def command(
     ] = None,
     preset: Annotated[str | None, typer.Option(help="A study that is built in: ptq.")] = None,
     model: Annotated[
-        str, typer.Option(help="The float ONNX model, or a bundled one: resnet8.")
+        str,
+        typer.Option(
+            help="The float ONNX model, a float program (.pt2), or a bundled one: resnet8."
+        ),
     ] = "resnet8",
     torch_model: Annotated[
         str | None,
@@ -33,7 +46,10 @@ def command(
     ] = None,
     data: Data = None,
     images: Images = None,
+    rows: "RowWishes | None" = None,
     calibration_data: CalibrationData = None,
+    measure: MeasureOption = None,
+    lower_is_better: LowerIsBetter = False,
     workers: Annotated[
         int | None, typer.Option(help="Worker processes; one a core if not given.")
     ] = None,
@@ -47,6 +63,9 @@ def command(
     as_json: Json = False,
 ) -> None:
     r"""Measure many quantizations of a model: rows, tables and a report in a folder.
+
+    Any network and any data: without labels a classifier is measured by its agreement with the
+    float model, other networks by the SQNR of their outputs, or by --measure.
 
     What is finished is kept: the same command goes on where it was stopped or killed.
 
@@ -64,6 +83,8 @@ def command(
         observer = "histogram"
 
     Example: quantscope study --preset ptq --data full --out ptq-study
+
+    Example: quantscope study grid.toml --model detector.onnx --data frames/ --size 320 --out s
     """
     from quantscope.report.study import study_view, write_report
     from quantscope.study import run_ptq_study, write_results
@@ -78,18 +99,21 @@ def command(
                 out,
                 model=model,
                 torch_model=torch_model,
-                data=data or "sample",
+                data=data,
                 images=images,
                 calibration_data=calibration_data,
+                rows=rows,
+                measure=measure,
+                lower_is_better=lower_is_better,
                 executor=executor,
                 workers=workers,
                 retry_failed=retry_failed,
                 progress=progress,
             )
     except KeyboardInterrupt:
-        rows = len(list((out / "rows").glob("*.json")))
+        finished = len(list((out / "rows").glob("*.json")))
         messages.print(
-            f"{rows} rows are kept in {out}; the same command goes on from there", markup=False
+            f"{finished} rows are kept in {out}; the same command goes on from there", markup=False
         )
         raise
     write_results(result, out)

@@ -22,7 +22,7 @@ from quantscope.model import Model, find_batching
 
 Arrays = Mapping[str, npt.ArrayLike]
 SamplesSource = Samples | str | Path | Arrays | Iterable[Arrays]
-"""What samples are made of: a name or path, arrays by the inputs' names, or batches of those.
+"""Samples are made of a name or path, of arrays by the inputs' names, or of batches of those.
 
 Names are "sample" and "full" (CIFAR-10's test images), "random" and "random:N"; paths are those of
 .npz files and folders of pictures. Among arrays by name, `labels` are class numbers.

@@ -1,4 +1,4 @@
-"""What a person says of the rows to load, beyond where they are."""
+"""The wishes that a person has for the rows to load, beyond where they are."""
 
 import math
 from collections.abc import Mapping

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quantscope.data import Samples
 from quantscope.diagnose.results import Gain
@@ -25,7 +26,7 @@ from quantscope.run import (
     sqnr_of_outputs,
 )
 from quantscope.run.onnx.suffix import ValueGraph, executed_graph, value_graph
-from quantscope.study.sensitivity import Sweep, fitting_batch
+from quantscope.study.sweep import Sweep, fitting_batch
 
 _BASE, _FLOAT = "as it is", "float"
 
@@ -119,6 +120,14 @@ class Bench:
 
     def gain_of(self, name: str) -> Gain:
         return self.gain(self._answers[name])
+
+    def with_float_answers(self, chosen: NDArray[np.bool_]) -> Outputs:
+        """Give the model's answers, but the float model's for the chosen samples."""
+        made = {}
+        for name, array in self.base.items():
+            made[name] = np.array(array)
+            made[name][chosen] = np.asarray(self.floats[name])[chosen]
+        return made
 
     @property
     def is_exact(self) -> bool:

@@ -8,16 +8,20 @@ ship. Tries come after that, if they are asked for.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from quantscope.data import Samples, SamplesSource, samples_for
 from quantscope.diagnose.account import layer_candidates, make_account
 from quantscope.diagnose.attempts import changed_config, try_all
 from quantscope.diagnose.bench import Bench
 from quantscope.diagnose.calibrated import calibrated_ends
 from quantscope.diagnose.evidence import Evidence
-from quantscope.diagnose.findings import find_all
+from quantscope.diagnose.findings import dead_notes, find_all, find_in_answers, matters
+from quantscope.diagnose.input_stats import InputStats, input_stats
+from quantscope.diagnose.kernels import Cpu, Kernels, kernel_notes
 from quantscope.diagnose.origin import Origin, check_apart, find_origin
 from quantscope.diagnose.results import Account, Attempt, Diagnosis, Finding, Gain
-from quantscope.diagnose.sample_ends import EndsKeeper
+from quantscope.diagnose.sample_ends import Ends, EndsKeeper
 from quantscope.edit import Edit, Editor, Off, OffRole
 from quantscope.errors import BadDataError, BadModelError, QuantscopeError
 from quantscope.model import ModelSource, open_model
@@ -27,11 +31,9 @@ from quantscope.progress import Progress, silent
 from quantscope.run import (
     MeasureSource,
     find_measure,
-    gather_outputs,
     kernel_map,
     open_runnable,
     sample_word,
-    saturates_8bit_products,
 )
 from quantscope.run.compare import compare_run
 
@@ -50,6 +52,7 @@ def diagnose(
     float_model: ModelSource | None = None,
     calibration: SamplesSource | None = None,
     tries: bool = False,
+    cpu: Cpu = "this",
     measure: MeasureSource | None = None,
     allow_calibration_data: bool = False,
     threads: int = 0,
@@ -58,8 +61,9 @@ def diagnose(
     """Diagnose a quantized ONNX model on samples that it was not calibrated with.
 
     `calibration` are the samples that its ranges were found from; bundled models know theirs.
-    `tries` tries what each finding proposes. Scores are of the arithmetic that the file states; the
-    account says what the kernels that ship change.
+    `tries` tries what each finding proposes. `cpu` "no-vnni" predicts the kernels of such a CPU
+    where this one is another, which takes long. Scores are of the arithmetic that the file states;
+    the account says what the kernels that ship change.
     """
     opened = open_model(model).as_onnx("diagnose")
     _check_quantized(opened)
@@ -71,7 +75,8 @@ def diagnose(
     if not allow_calibration_data:
         check_apart(origin, samples, model=opened.name)
     chosen = find_measure(measure) if isinstance(measure, str) else measure
-    evidence = _gather(editor, samples, origin, threads, progress)
+    kernels = Kernels(cpu, threads)
+    evidence = _gather(editor, samples, origin, kernels, progress)
     found = tuple(_without_vain(finding, origin) for finding in find_all(evidence))
     bench = Bench(editor, samples, chosen, threads)
     candidates = layer_candidates(editor, evidence.comparison)
@@ -83,15 +88,16 @@ def diagnose(
             f"{many(len(samples), sample_word(samples))} of {samples.name}: there is nothing to "
             f"diagnose"
         )
-    runtime = gather_outputs(
-        open_runnable(opened, execution="runtime", threads=threads), samples, progress=progress
-    ).outputs
-    bench.keep("runtime", runtime)
-    account = make_account(bench, candidates, names=(_WEIGHTS, _ACTIVATIONS, _BOTH, _LAYER))
-    ranked = rank([_with_cost(each, bench) for each in found])
+    bench.keep("runtime", kernels.outputs(opened, samples, progress=progress))
+    account = replace(
+        make_account(bench, candidates, names=(_WEIGHTS, _ACTIVATIONS, _BOTH, _LAYER)),
+        kernels_of=kernels.owner,
+    )
+    found += find_in_answers(evidence, bench, found)
+    ranked = rank([each for each in (_with_cost(f, bench) for f in found) if matters(each)])
     together: Attempt | None = None
     if tries:
-        ranked, together = try_all(ranked, bench, origin, account.loss, progress=progress)
+        ranked, together = try_all(ranked, bench, origin, account.loss, kernels, progress=progress)
     return Diagnosis(
         model=opened.name,
         digest=opened.digest,
@@ -107,7 +113,11 @@ def diagnose(
         findings=ranked,
         was_tried=tries,
         together=together,
-        notes=tuple(_notes(original, samples, account)),
+        notes=(
+            *_notes(original, samples, account),
+            *dead_notes(evidence),
+            *kernel_notes(evidence.network, evidence.kernels, kernels),
+        ),
         provenance=evidence.comparison.provenance,
     )
 
@@ -143,7 +153,7 @@ def _check_enough(samples: Samples) -> None:
 
 
 def _gather(
-    editor: Editor, samples: Samples, origin: Origin, threads: int, progress: Progress
+    editor: Editor, samples: Samples, origin: Origin, kernels: Kernels, progress: Progress
 ) -> Evidence:
     model = editor.model.as_onnx("diagnose")
     original, pairing = editor.against
@@ -153,22 +163,27 @@ def _gather(
     comparison = compare_run(
         quantized.against(floats, pairing),
         samples,
-        threads=threads,
+        threads=kernels.threads,
         observe=keeper.observe,
         progress=progress,
     )
-    known = None
+    known: Mapping[str, Ends] | None = None
+    stats: tuple[Mapping[str, InputStats], ...] = ({}, {})
     if origin.calibration is not None:
         known = calibrated_ends(original, pairing, origin.calibration, progress=progress)
+        stats = input_stats(original, samples), input_stats(original, origin.calibration)
     return Evidence(
         editor=editor,
         samples=samples,
         comparison=comparison,
         ends=keeper.ends,
         kernels=kernel_map(model),
-        saturates=bool(saturates_8bit_products()),
+        saturates=bool(kernels.saturates),
+        kernels_of=kernels.owner.partition(",")[0],
         calibration=origin.calibration if known else None,
         calibration_ends=known,
+        data_inputs=stats[0],
+        calibration_inputs=stats[1],
     )
 
 
@@ -194,6 +209,8 @@ def _with_cost(finding: Finding, bench: Bench) -> Finding:
         cost = bench.gain_of(_FINDING + finding.kind)
     elif finding.cost_of == "kernels":
         cost = bench.gain(bench.base, over=bench.outputs("runtime"))
+    elif finding.cost_of == "class" and bench.samples.targets is not None:
+        cost = bench.gain(bench.with_float_answers(np.isin(bench.samples.targets, finding.labels)))
     return replace(finding, cost=cost)
 
 
@@ -218,7 +235,7 @@ def _notes(original: OnnxModel, samples: Samples, account: Account) -> list[str]
         notes.append(f"{samples.name} are made-up rows: what they cost says little of real ones.")
     if account.would_do is not None:
         notes.append(
-            f"The loss may be chance; about {account.would_do:,} samples would tell one of this "
-            f"size from it."
+            f"What the stated arithmetic loses may be chance; about {account.would_do:,} samples "
+            f"would tell a loss of this size from it."
         )
     return notes

@@ -1,10 +1,11 @@
 """What findings are made from: everything that was measured of a model, measured once."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from quantscope.data import Samples
+from quantscope.diagnose.input_stats import InputStats
 from quantscope.diagnose.sample_ends import Ends
 from quantscope.edit import Editor
 from quantscope.model import Network, QuantTensor
@@ -28,8 +29,11 @@ class Evidence:
     ends: Mapping[str, Ends]
     kernels: KernelMap | None
     saturates: bool
+    kernels_of: str = "this CPU"
     calibration: Samples | None = None
     calibration_ends: Mapping[str, Ends] | None = None
+    data_inputs: Mapping[str, InputStats] = field(default_factory=dict)
+    calibration_inputs: Mapping[str, InputStats] = field(default_factory=dict)
 
     @property
     def network(self) -> Network:

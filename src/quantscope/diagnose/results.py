@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from quantscope.data import Samples
 from quantscope.edit import Edit, describe, edit_to_dict
-from quantscope.model import Execution
-from quantscope.run import Score, ScoreDelta
+from quantscope.run import Origin, Score, ScoreDelta
 
 SCHEMA_VERSION = 1
 
@@ -19,8 +19,8 @@ CostOf = Literal["tensors", "kernels", "class", "nothing"]
 """What a finding's cost is measured by.
 
 "tensors": what comes back with those left float. "kernels": what lies between the stated arithmetic
-and the kernels that ship. "class": what comes back with the samples of one class answered as the
-float model does. "nothing": it costs no accuracy.
+and the kernels that ship. "class": what comes back with the samples of its classes answered as
+the float model does. "nothing": it costs no accuracy.
 """
 
 
@@ -38,20 +38,29 @@ class Place:
 
 @dataclass(frozen=True)
 class Remedy:
-    """A change that can be tried: edits of the model, or options of a new quantization.
+    """A change that can be tried: edits of the model, or a new quantization.
 
-    `what` is an order in words. `options` are fields of `PtqConfig`; `command` is what a person
-    types where that says more than `what`. A remedy with neither edits nor options is advice.
+    `what` is an order in words. `options` are fields of `PtqConfig`, `calibration` are other
+    samples to calibrate with, `cure` one of `quantscope.cure.CURES`, whose edits are found when it
+    is tried; `command` is what a person
+    types where that says more than `what`. A remedy with none of them is advice.
     """
 
     what: str
     edits: tuple[Edit, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     command: str = ""
+    calibration: Samples | None = None
+    cure: str = ""
+
+    @property
+    def is_quantization(self) -> bool:
+        """Whether the float model is quantized anew."""
+        return bool(self.options) or self.calibration is not None
 
     @property
     def can_be_tried(self) -> bool:
-        return bool(self.edits or self.options)
+        return bool(self.edits or self.cure) or self.is_quantization
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -59,6 +68,8 @@ class Remedy:
             "edits": [{**edit_to_dict(edit), "in_words": describe(edit)} for edit in self.edits],
             "options": dict(self.options),
             "command": self.command,
+            "cure": self.cure,
+            "calibration": None if self.calibration is None else self.calibration.name,
         }
 
 
@@ -146,8 +157,8 @@ class Finding:
     remedies: tuple[Remedy, ...]
     tensors: tuple[str, ...] = ()
     cost_of: CostOf = "tensors"
-    label: int | None = None
-    """The class that it is about, where it is about one."""
+    labels: tuple[int, ...] = ()
+    """The classes that it is about, where it is about classes."""
     cost: Gain | None = None
     attempts: tuple[Attempt, ...] = ()
 
@@ -165,6 +176,7 @@ class Finding:
                 {"where": p.where, "seen": p.seen, "numbers": dict(p.numbers)} for p in self.places
             ],
             "tensors": list(self.tensors),
+            "labels": list(self.labels),
             "cost_of": self.cost_of,
             "cost": None if self.cost is None else self.cost.to_dict(),
             "remedies": [remedy.to_dict() for remedy in self.remedies],
@@ -247,20 +259,13 @@ class Account:
 
 
 @dataclass(frozen=True, eq=False)
-class Diagnosis:
+class Diagnosis(Origin):
     """What is wrong with a quantized model, what each of it costs, and what was tried.
 
     `findings` are ranked by what they cost. `together` is what all remedies that helped bring at
     once; None where fewer than two did, and where nothing was tried.
     """
 
-    model: str
-    digest: str
-    float_model: str
-    float_digest: str
-    execution: Execution
-    data: str
-    data_digest: str
     images: int
     sample_word: str
     calibration: str | None

@@ -214,11 +214,11 @@ class EditPlan:
     off: set[str] = field(default_factory=set)
     integers: dict[str, list[IntegerEdit]] = field(default_factory=dict)
     shifts: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-    """What is added to biases, as real values."""
+    """The real values that are added to biases."""
     named: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     packs: bool = True
-    """Whether the kind of file has a type of 4 bits for stored integers."""
+    """It says whether the kind of file has a type of 4 bits for stored integers."""
 
     def params_of(self, tensor: QuantTensor) -> QuantParams:
         return self.params.get(tensor.name, tensor.params)

@@ -41,9 +41,9 @@ class Subject(Protocol):
     suffix: str
     """The suffix of the files that edited models become."""
     lifted: bool
-    """Whether the file is QOperator, and was stated as QDQ first."""
+    """It says whether the file is QOperator, and was stated as QDQ first."""
     packs: bool
-    """Whether stored integers of 4 bits have a type of their own."""
+    """It says whether stored integers of 4 bits have a type of their own."""
 
     @property
     def network(self) -> Network:

@@ -51,7 +51,7 @@ class Draft:
 
     @property
     def clips_negatives(self) -> bool:
-        """Whether no negative value can be represented."""
+        """Say whether no negative value can be represented."""
         return bool((self.params.representable_range[0] >= 0).all())
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from quantscope.model.network import Dim, Port, Shape
 
 _PICTURE_RANK = 4
-"""From this rank on, the first dimension is a batch whatever the outputs look like."""
+"""The rank from which on the first dimension is a batch, whatever the outputs look like."""
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def weight_channel_axis(op_type: str, rank: int, *, is_transposed: bool = False)
 
 
 def reads_transposed(layer: Layer) -> bool:
-    """Whether the layer is a matrix product that reads its weight transposed."""
+    """Say whether the layer is a matrix product that reads its weight transposed."""
     return layer.op_type in _MATRIX_PRODUCTS and bool(layer.attributes.get("transB", 0))
 
 

@@ -1,4 +1,4 @@
-"""What a network does with an input, as far as its graph says what the input may hold."""
+"""This module says what a network's graph tells of the values that an input may hold."""
 
 from dataclasses import dataclass
 

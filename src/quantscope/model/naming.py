@@ -52,7 +52,7 @@ class NodeTitle(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Where a node stands: the module that it is in, and what it is called there.
+    """The place of a node: the module that it is in, and what it is called there.
 
     Without `part` the module is the node's whole name.
     """

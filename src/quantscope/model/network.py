@@ -89,7 +89,7 @@ class QuantTensor:
 
     @property
     def has_data(self) -> bool:
-        """Whether the integers are in the file: weights and biases, not activations."""
+        """Say whether the integers are in the file: weights and biases, not activations."""
         return self.read_integers is not None
 
     def integers(self) -> Array:
@@ -220,7 +220,7 @@ class Network:
 
     @property
     def keeps_constants(self) -> bool:
-        """Whether its file has constants under the operands' names; of our kinds, ONNX alone."""
+        """Say whether its file has constants under the operands' names; only ONNX does."""
         return self.opset is not None
 
     @property

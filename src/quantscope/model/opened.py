@@ -20,7 +20,8 @@ from quantscope.model.input_uses import InputUse
 from quantscope.model.network import Network, Port
 
 if TYPE_CHECKING:
-    from quantscope.model.onnx import OnnxGraph, OnnxModel
+    from quantscope.model.onnx import OnnxModel
+    from quantscope.model.stored import StoredConstants
     from quantscope.model.torch import ProgramModel
 
 Execution = Literal["reference", "runtime"]
@@ -46,11 +47,11 @@ class Model(ABC):
     bundled_float: ClassVar[str]
     """The short name of the bundled float model that runs in the same framework."""
     has_network: ClassVar[bool] = True
-    """Whether the file says what its layers are; weights alone do not."""
+    """It says whether the file tells what its layers are; weights alone do not."""
     has_stand_in: ClassVar[bool] = False
-    """Whether its quantizers can be switched off here, for want of a float original."""
+    """It says whether its quantizers can be switched off here, for want of a float original."""
     is_stand_in: bool = False
-    """Whether it is a quantized network with every quantizer off, for want of a float original."""
+    """It says whether it is a network with its quantizers off, in the original's place."""
 
     def __init__(self, path: Path, given: str) -> None:
         self.path, self.given = path, given
@@ -90,7 +91,7 @@ class Model(ABC):
 
     @cached_property
     def input_uses(self) -> Mapping[str, InputUse]:
-        """What its graph does with each input, by the input's name; empty where it is not known."""
+        """The uses that its graph has for each input, by name; empty where they are not known."""
         return self._find_input_uses()
 
     def _find_input_uses(self) -> Mapping[str, InputUse]:
@@ -128,7 +129,7 @@ class Model(ABC):
 
     @property
     def is_float(self) -> bool:
-        """Whether nothing in it is quantized."""
+        """Say whether nothing in it is quantized."""
         return not self.network.is_quantized
 
     def pick_execution(self, asked: Execution | None, *, usual: Execution) -> Execution:
@@ -190,8 +191,8 @@ class Model(ABC):
         """Give it as an ONNX model, for what reads no other; `reader` is who asks."""
 
     @property
-    def onnx_graph(self) -> "OnnxGraph | None":
-        """The nodes and constants of an ONNX file; None for any other."""
+    def stored_constants(self) -> "StoredConstants | None":
+        """The constants that its file keeps by name; None where it keeps none so."""
         return None
 
     @property

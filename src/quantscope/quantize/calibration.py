@@ -40,7 +40,7 @@ Array = NDArray[Any]
 VALUE_BYTES_A_BATCH = 256 << 20
 """The most that all values of a batch may take: they are in memory at once."""
 _NO_RANGE = 1e30
-"""What masks are filled with, infinity or float32's least number, says nothing of a range."""
+"""The size from which on a number is a mask's (infinity, float32's least) and no range's."""
 
 
 class QuickHistogramCollector(HistogramCollector):  # type: ignore[misc]
@@ -109,7 +109,7 @@ class Extremes:
 
     @property
     def is_boundless(self) -> bool:
-        """Whether there are values that no range can hold beside others, as masks have them."""
+        """Say whether there are values that no range can hold beside others, as masks have them."""
         return bool(self.count and max(abs(self.lowest), abs(self.highest)) >= _NO_RANGE)
 
 

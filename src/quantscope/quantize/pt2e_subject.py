@@ -1,4 +1,4 @@
-"""What PT2E quantizes: a float program of any network, or ResNet8's weights, and how it is fed."""
+"""PT2E quantizes a subject: any float program, or ResNet8's weights, and how it is fed."""
 
 import hashlib
 from collections.abc import Callable, Sequence

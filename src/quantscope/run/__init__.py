@@ -29,6 +29,7 @@ from quantscope.run.comparison_details import ComparisonDetails, gather_details
 from quantscope.run.cpu import cpu_name, saturates_8bit_products
 from quantscope.run.deviations import OutputDeviation, match_floats, sqnr_of_outputs
 from quantscope.run.edited_values import EditedValues
+from quantscope.run.estimate import Estimate, estimate_mean
 from quantscope.run.evaluate import (
     MeasureSource,
     classify,
@@ -66,6 +67,7 @@ from quantscope.run.measure import (
 )
 from quantscope.run.measure import score as score_outputs
 from quantscope.run.onnx.suffix import SuffixRunner
+from quantscope.run.origin import Origin
 from quantscope.run.outputs import (
     Answers,
     Outputs,
@@ -100,6 +102,7 @@ __all__ = [
     "DownstreamSqnr",
     "EditedValues",
     "Effect",
+    "Estimate",
     "Evaluation",
     "EvaluationDelta",
     "Execution",
@@ -111,6 +114,7 @@ __all__ = [
     "LayerKernel",
     "Measure",
     "MeasureSource",
+    "Origin",
     "OutputDeviation",
     "Outputs",
     "Runnable",
@@ -134,6 +138,7 @@ __all__ = [
     "compare_with",
     "cores",
     "cpu_name",
+    "estimate_mean",
     "evaluate",
     "evaluate_float",
     "evaluate_outputs",

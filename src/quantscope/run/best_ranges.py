@@ -1,4 +1,4 @@
-"""For each activation of a quantized network, what every range would cost, and which costs least.
+"""Find what every range of each activation of a network would cost, and which costs least.
 
 The float network's values are counted once; whatever is asked of a range or of a number of bits
 afterwards is computed from the counts.
@@ -30,7 +30,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, eq=False)
 class BestRange:
-    """What ranges would cost one activation: mean squares of what is added to the float values.
+    """The costs of ranges for one activation: mean squares of what is added to the float values.
 
     `errors.today` is the range that it has, `errors.candidates` are others from the narrowest to
     the widest, and `errors.best` costs least of all. `spread` is what they were computed from.

@@ -1,4 +1,4 @@
-"""What was measured of a model, as a value: its outputs, their score, classes if it has any."""
+"""A measurement of a model, as a value: its outputs, their score, classes if it has any."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -69,7 +69,7 @@ class Evaluation:
     is_stand_in: bool = False
     is_random: bool = False
     sample_word: str = "image"
-    """What a row is called: an image, or a sample."""
+    """The word for a row: image, or sample."""
 
     @property
     def images(self) -> int:
@@ -78,14 +78,14 @@ class Evaluation:
 
     @property
     def score(self) -> Score:
-        """What the measure counted, one number a sample; an error where it could count nothing."""
+        """The measure's numbers, one a sample; an error where it could count nothing."""
         if self.scored is None:
             raise BadDataError(f"{self.model} has no score: {self.no_score}")
         return self.scored
 
     @property
     def tells_classes(self) -> bool:
-        """Whether there are classes with labels to hold them against."""
+        """Say whether there are classes with labels to hold them against."""
         return self.classes is not None and self.classes.targets is not None
 
     @property

@@ -36,7 +36,7 @@ class EvaluationDelta:
 
     @cached_property
     def scores(self) -> ScoreDelta:
-        """What the measure says of the two, whichever it is."""
+        """The measure's comparison of the two, whichever measure it is."""
         return ScoreDelta(self.first.score, self.second.score, self.first.indices)
 
     @property

@@ -26,7 +26,7 @@ class KernelGap:
     runtime: Evaluation
     kernels: KernelMap
     int8_kernels_help: bool
-    """Whether nothing saturates with `int8_kernels`: onnxruntime made uint8 of the file's int8."""
+    """It says whether `int8_kernels` end saturation: onnxruntime made uint8 of the file's int8."""
 
     @cached_property
     def evaluation_delta(self) -> EvaluationDelta:
@@ -35,7 +35,7 @@ class KernelGap:
 
     @property
     def is_real(self) -> bool:
-        """Whether the paired test says that the two scores differ, at the 5 % level.
+        """Say whether the paired test says that the two scores differ, at the 5 % level.
 
         Of numbers that are not right or wrong, a difference below a thousandth of them is none: the
         last bits of float sums differ for every sample.

@@ -1,7 +1,7 @@
 """The kernels that run a model's layers: as integers, as float, or merged into others."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 INT8_OPTION = "session.qdqisint8allowed"
 """The setting of onnxruntime that decides whether int8 layers are fused."""
@@ -29,7 +29,15 @@ class LayerKernel:
     why: str | None = None
     """The reason why it is not an integer kernel, where that is known."""
     saturates: bool = False
-    """Whether it multiplies uint8 by int8, which saturates on x86 without VNNI."""
+    """It says whether it multiplies uint8 by int8, which saturates on x86 without VNNI."""
+
+
+class KernelChange(NamedTuple):
+    """A layer that runtime execution runs otherwise in the edited than in the unedited model."""
+
+    layer: str
+    before: str
+    after: str
 
 
 @dataclass(frozen=True)
@@ -40,7 +48,7 @@ class KernelMap:
     option: str
     """The value of `session.qdqisint8allowed`, or "platform default"."""
     names_survived: bool
-    """Whether full optimization, whose names cannot be read, has as many integer operators."""
+    """It says whether full optimization, whose names are lost, has as many integer operators."""
 
     @property
     def integer_layers(self) -> int:

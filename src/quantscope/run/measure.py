@@ -1,4 +1,4 @@
-"""What is counted of a model's answers, and the number that comes of it.
+"""A measure counts something of a model's answers; a score is the number that comes of it.
 
 A `Measure` turns a model's outputs into one number for each sample; a `Score` is their mean, with
 all of them kept, so that two scores of the same samples can be compared sample by sample. Right or
@@ -24,6 +24,7 @@ __all__ = [
     "MEASURES",
     "Array",
     "Measure",
+    "Noise",
     "Outputs",
     "SameClass",
     "Score",
@@ -63,7 +64,7 @@ class Score:
 
     @property
     def is_share(self) -> bool:
-        """Whether every number is 0 or 1: right or wrong, the same or not."""
+        """Say whether every number is 0 or 1: right or wrong, the same or not."""
         return bool(np.isin(self._known, (0.0, 1.0)).all())
 
     @property
@@ -96,7 +97,7 @@ class Score:
 
 
 class Measure(Protocol):
-    """What is counted. `name` and `unit` go with every number that it gives.
+    """The thing that is counted. `name` and `unit` go with every number that it gives.
 
     `needs_floats`: it compares with the float model's outputs.
     """
@@ -129,7 +130,7 @@ def score(
 
 @dataclass(frozen=True)
 class Top1:
-    """Whether the largest value of the first output is the label's. A NaN among them is wrong."""
+    """Count where the first output's largest value is the label's. A NaN among them is wrong."""
 
     name: str = "top-1 accuracy"
     unit: str = "share"
@@ -157,7 +158,7 @@ def score_of_classes(classes: Classes) -> Score:
 
 @dataclass(frozen=True)
 class SameClass:
-    """Whether the largest value of the first output is where the float model has it."""
+    """Count where the largest value of the first output is where the float model has it."""
 
     name: str = "top-1 agreement with the float model"
     unit: str = "share"
@@ -188,17 +189,53 @@ class Signal:
     def count(
         self, outputs: Outputs, samples: Samples, floats: Outputs | None
     ) -> NDArray[np.float64]:
+        return ratio_db(*_energies(_needed(floats, self.name), outputs, len(samples)))
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The energy of the error of a sample's outputs, as a share of the float outputs' energy.
+
+    It is what `Signal` has in decibels. The noises of two errors that have nothing to do with each
+    other add up, which decibels do not, and without an error it is 0. A sample for which the float
+    model gives nothing but zeros has no number.
+    """
+
+    name: str = "noise of the outputs"
+    unit: str = "of the signal"
+    higher_is_better: bool = False
+    needs_floats: bool = True
+
+    def count(
+        self, outputs: Outputs, samples: Samples, floats: Outputs | None
+    ) -> NDArray[np.float64]:
         known = _needed(floats, self.name)
-        signal, error = np.zeros(len(samples)), np.zeros(len(samples))
-        for rows in row_chunks(known):
-            for name, theirs in known.items():
-                of_floats, of_error = row_energies(theirs, outputs[name], rows)
-                signal[rows] += of_floats
-                error[rows] += of_error
-        return ratio_db(signal, error)
+        signal, error = _energies(known, outputs, len(samples))
+        shown = (signal > 0) & np.isfinite(signal) & np.isfinite(error)
+        ratio = np.full(len(samples), np.nan)
+        np.divide(error, signal, out=ratio, where=shown)
+        return ratio
 
 
-MEASURES: dict[str, Measure] = {"top1": Top1(), "agreement": SameClass(), "signal": Signal()}
+def _energies(
+    floats: Outputs, outputs: Outputs, rows: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Give the energy of each sample over all outputs, and that of its error."""
+    signal, error = np.zeros(rows), np.zeros(rows)
+    for chunk in row_chunks(floats):
+        for name, theirs in floats.items():
+            of_floats, of_error = row_energies(theirs, outputs[name], chunk)
+            signal[chunk] += of_floats
+            error[chunk] += of_error
+    return signal, error
+
+
+MEASURES: dict[str, Measure] = {
+    "top1": Top1(),
+    "agreement": SameClass(),
+    "signal": Signal(),
+    "noise": Noise(),
+}
 """The measures that have a name of their own."""
 
 

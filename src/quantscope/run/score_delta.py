@@ -140,6 +140,6 @@ class ScoreDelta:
 
     @cached_property
     def _gain(self) -> NDArray[np.float64]:
-        """What each sample won, whichever way is better; 0 where one has no number."""
+        """The gain of each sample, whichever way is better; 0 where one has no number."""
         sign = 1.0 if self.first.higher_is_better else -1.0
         return np.where(self._both, sign * self.by_sample, 0.0)

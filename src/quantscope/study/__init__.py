@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 from quantscope.study.engine import Job, key_of, run_jobs
 from quantscope.study.folder import StudyFolder, Subject, open_folder
 from quantscope.study.pools import dask_executor
-from quantscope.study.results import Change, Measured, StudyResult, StudyRow, write_results
+from quantscope.study.results import (
+    Change,
+    Measured,
+    StudyResult,
+    StudyRow,
+    StudyScore,
+    write_results,
+)
 
 if TYPE_CHECKING:
     from quantscope.study.config import StudyConfig, StudyPlan, preset, read_plan
@@ -25,6 +32,7 @@ __all__ = [
     "StudyPlan",
     "StudyResult",
     "StudyRow",
+    "StudyScore",
     "Subject",
     "Trial",
     "Trials",

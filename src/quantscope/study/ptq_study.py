@@ -10,9 +10,10 @@ from typing import Any
 
 from onnx import numpy_helper
 
-from quantscope.data import load
-from quantscope.errors import BadConfigError, BadModelError, QuantscopeError
+from quantscope.data import RowWishes
+from quantscope.errors import BadModelError, QuantscopeError
 from quantscope.model import (
+    Model,
     ModelSource,
     OnnxFile,
     bundled_models,
@@ -26,14 +27,17 @@ from quantscope.study.config import StudyPlan
 from quantscope.study.engine import Job, failed_row, key_of, run_jobs
 from quantscope.study.folder import Row, StudyFolder, Subject, open_folder
 from quantscope.study.ptq import (
-    ImagesFile,
+    TOP1,
+    Answered,
     ModelFile,
     PtqSetting,
+    SamplesFile,
     baseline_row,
     ptq_row,
     versions,
 )
-from quantscope.study.results import StudyResult, StudyRow
+from quantscope.study.results import EXECUTIONS, StudyResult, StudyRow
+from quantscope.study.setting import fit_calibration, measure_identity, settle
 from quantscope.zoo import Weights, build_onnx, check_weights, read_safetensors
 
 Models = Mapping[Backend, ModelFile]
@@ -45,9 +49,12 @@ def run_ptq_study(
     *,
     model: str | Path = "resnet8",
     torch_model: str | Path | None = None,
-    data: str = "sample",
+    data: str | None = None,
     images: int | None = None,
     calibration_data: str | None = None,
+    rows: RowWishes | None = None,
+    measure: str | None = None,
+    lower_is_better: bool = False,
     executor: Executor | None = None,
     workers: int | None = None,
     retry_failed: bool = False,
@@ -55,45 +62,56 @@ def run_ptq_study(
 ) -> StudyResult:
     """Measure every configuration of the plan; `out` keeps each row as soon as it is there.
 
-    `torch_model` are the same weights as safetensors; for a ResNet8 of quantscope's they are taken
-    from `model`. Without them, configurations for torch are rows that say so. With an `executor`
-    the models travel with the jobs; images are loaded where a job runs.
+    `model` is a float ONNX file, or a float program (`.pt2`), which torch alone quantizes.
+    `torch_model` are the ONNX file's weights as safetensors; for a ResNet8 of quantscope's they are
+    taken from it. Without them, configurations for torch are rows that say so.
+
+    `data` None is what suits the model: CIFAR-10's images, or random rows, which then calibrate it
+    too. `measure` None is what the data allow, as for `evaluate`. With an `executor` the models
+    travel with the jobs; samples are loaded where a job runs.
     """
-    models, no_torch = float_models(model, torch_model, travelling=executor is not None)
-    setting = PtqSetting(
-        models=models,
-        data=images_file(data, images),
-        calibration=images_file(calibration_data, None) if calibration_data else None,
+    models, why_not = float_models(model, torch_model, travelling=executor is not None)
+    setting = settle(
+        open_model(model),
+        models,
+        data=data,
+        images=images,
+        calibration_data=calibration_data,
+        rows=rows,
+        measure=measure,
+        lower_is_better=lower_is_better,
+        most_calibration=max(config.ptq.calibration_images for config in plan.configs),
     )
+    plan = fit_calibration(plan, setting)
     with open_folder(out, _subjects(setting), check=StudyRow.from_dict) as folder:
         run = partial(
             run_jobs, folder=folder, executor=executor, workers=workers, progress=progress
         )
         needed = {config.ptq.framework for config in plan.configs}
         if not needed & models.keys():
-            raise BadModelError(f"None of the study's configurations can run: {no_torch}")
+            raise BadModelError(f"None of the study's configurations can run: {why_not}")
+        main = setting.main
         baseline_jobs: dict[Backend, Job] = {
             framework: _job({"baseline": framework}, f"float {framework}", setting, framework)
             for framework in models
-            if framework == "onnxruntime" or framework in needed
+            if framework == main or framework in needed
         }
-        rows = run(
+        float_rows = run(
             baseline_jobs.values(),
             partial(baseline_row, setting),
             what="Baseline",
             retry_failed=True,
         )
-        baselines = {framework: rows[job.key] for framework, job in baseline_jobs.items()}
-        if baselines["onnxruntime"]["status"] == "failed":
-            raise QuantscopeError(baselines["onnxruntime"]["reason"])
+        baselines = {framework: float_rows[job.key] for framework, job in baseline_jobs.items()}
+        if baselines[main]["status"] == "failed":
+            raise QuantscopeError(baselines[main]["reason"])
         good = {name: row for name, row in baselines.items() if row["status"] == "done"}
         impossible: dict[str, str] = {
             name: row["reason"] for name, row in baselines.items() if name not in good
         }
-        if no_torch:
-            impossible["torch"] = no_torch
+        impossible |= dict.fromkeys(needed - models.keys(), why_not)
         jobs, refused = _jobs(plan, setting, impossible)
-        setting = replace(setting, baselines={name: predictions_of(r) for name, r in good.items()})
+        setting = replace(setting, baselines={name: answers_of(r) for name, r in good.items()})
         done = run(jobs, partial(ptq_row, setting), what="Study", retry_failed=retry_failed)
         return _result(plan, folder, done | refused, good)
 
@@ -101,9 +119,11 @@ def run_ptq_study(
 def float_models(
     model: ModelSource, torch_model: str | Path | None, *, travelling: bool
 ) -> tuple[dict[Backend, ModelFile], str]:
-    """The float models, and why there is none for torch if there is none."""
+    """Give the float models by backend, the main one first, and why another has none."""
     opened = open_model(model)
     path = opened.path
+    if opened.as_program is not None:
+        return _program(opened, torch_model, travelling=travelling)
     if not opened.has_network:
         raise BadModelError(
             f"{path.name} is a PyTorch model; give the ONNX one with --model and this one with "
@@ -136,6 +156,23 @@ def float_models(
     return models, ""
 
 
+def _program(
+    program: Model, torch_model: str | Path | None, *, travelling: bool
+) -> tuple[dict[Backend, ModelFile], str]:
+    """Take a float program of PyTorch: it is quantized by torch, and by nothing else."""
+    if torch_model is not None:
+        raise BadModelError(f"{program.name} is a PyTorch program itself; leave --torch-model out")
+    if not program.is_float:
+        raise BadModelError(
+            f"{program.path} is quantized already; give the float program that it was made from"
+        )
+    file = _model_file(program.path, travelling=travelling)
+    return {"torch": file}, (
+        f"{program.name} is a PyTorch program, which onnxruntime does not quantize; give the same "
+        f"network as ONNX with --model"
+    )
+
+
 def _model_file(path: Path, *, travelling: bool) -> ModelFile:
     try:
         content = path.read_bytes()
@@ -156,27 +193,20 @@ def _resnet8_weights(file: OnnxFile) -> Weights | None:
     return weights if list(build_onnx(weights).graph.node) == list(proto.graph.node) else None
 
 
-def images_file(spec: str, count: int | None) -> ImagesFile:
-    loaded = load(spec, first=count)
-    if count is not None and not 1 <= count <= len(loaded):
-        raise BadConfigError(f"--images {count} is not possible: {loaded.name} has {len(loaded)}")
-    chosen = loaded if count is None else loaded.take(count)
-    path = spec if spec in ("sample", "full") else str(Path(spec).absolute())
-    return ImagesFile(path, count, chosen.digest)
-
-
 def _subjects(setting: PtqSetting) -> dict[str, Subject]:
     torch_model = setting.models.get("torch")
+    onnx_model = setting.models.get("onnxruntime")
     calibration = setting.calibration
     return {
-        "model": Subject(*_name_and_digest(setting.models["onnxruntime"])),
+        "model": Subject(*_name_and_digest(onnx_model)) if onnx_model else Subject("none", None),
         "PyTorch model": Subject(*_name_and_digest(torch_model))
         if torch_model
         else Subject("none", None),
-        "set of images": Subject(_images_name(setting.data), setting.data.digest),
-        "set of calibration images": Subject(_images_name(calibration), calibration.digest)
+        "set of images": Subject(_samples_name(setting.data), setting.data.digest),
+        "set of calibration images": Subject(_samples_name(calibration), calibration.digest)
         if calibration
         else Subject("CIFAR-10", "cifar10 training images"),
+        "measure": Subject(*measure_identity(setting.measure)),
     }
 
 
@@ -184,14 +214,17 @@ def _name_and_digest(model: ModelFile) -> tuple[str, str]:
     return model.name, model.digest
 
 
-def _images_name(file: ImagesFile) -> str:
+def _samples_name(file: SamplesFile) -> str:
     name = Path(file.spec).name
     return name if file.count is None else f"{name}, {file.count} images"
 
 
 def _job(config: Mapping[str, Any], label: str, setting: PtqSetting, framework: Backend) -> Job:
     calibration = setting.calibration.digest if setting.calibration else None
+    # Rows from before there were other measures go by keys without one.
+    measured = {} if setting.measure == TOP1 else {"measure": measure_identity(setting.measure)[1]}
     key = key_of(
+        **measured,
         config=config,
         model=setting.models[framework].digest,
         data=setting.data.digest,
@@ -217,12 +250,15 @@ def _jobs(
     return jobs, refused
 
 
-def predictions_of(baseline: Row) -> dict[str, tuple[int, ...]]:
-    return {
-        execution: tuple(baseline[execution]["predictions"])
-        for execution in ("reference", "runtime")
-        if baseline[execution]
-    }
+def answers_of(baseline: Row) -> Answered:
+    """Give what the rows are compared with, sample by sample; nothing without a float score."""
+    measured = {name: baseline[name] for name in EXECUTIONS if baseline[name]}
+    found = {}
+    for execution, facts in measured.items():
+        kept = facts["per_sample"] if facts.get("per_sample") else facts["predictions"]
+        if facts.get("score") is None or facts["score"]["value"] is not None:
+            found[execution] = tuple(kept)
+    return found
 
 
 def _result(

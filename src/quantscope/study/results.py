@@ -3,23 +3,62 @@
 import csv
 import io
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+import numpy as np
+
+from quantscope.errors import BadDataError
 from quantscope.files import write_whole
+from quantscope.run import MEASURES, Score, ScoreDelta
 from quantscope.study.config import fits
 from quantscope.study.folder import Row
 
 EXECUTIONS = ("reference", "runtime")
+_BY_SAMPLE = ("predictions", "per_sample")
 PROVENANCE = ("float_model", "data", "threads", "cpu", "platform", "versions")
 Interval = tuple[float, float]
 
 
+_ACCURACY = MEASURES["top1"].name
+
+
+@dataclass(frozen=True)
+class StudyScore:
+    """What was counted of a model, as `Score` says; `value` is None where it has no number.
+
+    The float model itself has none by a measure that compares with it.
+    """
+
+    measure: str
+    unit: str
+    higher_is_better: bool
+    value: float | None
+    interval_95: Interval | None
+    interval_of: str | None
+    samples: int
+
+    @property
+    def is_accuracy(self) -> bool:
+        return self.measure == _ACCURACY
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        ends = values["interval_95"]
+        return cls(**{**values, "interval_95": None if ends is None else tuple(ends)})
+
+
 @dataclass(frozen=True)
 class Change:
-    """A model against its float baseline in the same execution, image by image; fractions."""
+    """A model against another one in the same execution, sample by sample; shares are fractions.
+
+    `gained` and `lost` count the samples for which it is better and worse. What is said of classes
+    is empty where there are none.
+    """
 
     delta: float
     interval_95: Interval
@@ -27,13 +66,15 @@ class Change:
     gained: int
     lost: int
     changed: int
-    class_changes: tuple[float | None, ...]
-    worst_class: str | None
-    worst_class_change: float | None
-    confusion_change: tuple[tuple[int, ...], ...] = field(repr=False)
+    class_changes: tuple[float | None, ...] = ()
+    worst_class: str | None = None
+    worst_class_change: float | None = None
+    confusion_change: tuple[tuple[int, ...], ...] = field(default=(), repr=False)
+    interval_of: str = "Newcombe, paired"
+    p_of: str = "McNemar exact"
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Change":
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
         return cls(
             **{
                 **values,
@@ -45,53 +86,175 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """One model in one execution. `change` is None for a baseline."""
+class Counted:
+    """What was counted of a classifier with labels."""
 
     correct: int
-    images: int
     accuracy: float
     interval_95: Interval
-    loss: float | None
-    not_finite: int
     classes: tuple[str, ...]
     class_correct: tuple[int, ...]
     class_total: tuple[int, ...]
     confusion: tuple[tuple[int, ...], ...] = field(repr=False)
-    predictions: tuple[int, ...] = field(repr=False)
-    change: Change | None
-
-    def is_consistent(self) -> bool:
-        """Say whether the numbers are of as many classes and images as they say."""
-        classes = len(self.classes)
-        tables = [self.class_correct, self.class_total, self.confusion, *self.confusion]
-        if self.change is not None:
-            tables += [self.change.class_changes, self.change.confusion_change]
-            tables += self.change.confusion_change
-        return len(self.predictions) == self.images > 0 and all(
-            len(table) == classes for table in tables
-        )
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Measured":
-        own = dict(values)
-        change = own.pop("delta")
-        lists = ("interval_95", "classes", "class_correct", "class_total", "predictions")
+    def from_dict(cls, values: Mapping[str, Any]) -> Self | None:
+        if values["correct"] is None:
+            return None
+        lists = ("interval_95", "classes", "class_correct", "class_total")
         return cls(
-            **own
-            | {name: tuple(own[name]) for name in lists}
-            | {"confusion": tuple(map(tuple, own["confusion"]))},
-            change=Change.from_dict(change) if change else None,
+            correct=values["correct"],
+            accuracy=values["accuracy"],
+            confusion=tuple(map(tuple, values["confusion"])),
+            **{name: tuple(values[name]) for name in lists},
         )
 
 
 @dataclass(frozen=True)
-class Gap:
-    """Runtime minus reference; `changed` images are put into different classes."""
+class Measured:
+    """One model in one execution.
 
-    delta: float
-    interval_95: Interval
-    p_value: float
+    `counted` is None where there are no labels or no classes, `predictions` are empty where there
+    are no classes, `change` from the float model is None where that has no score of its own: for
+    the float model, and by measures that compare with it. `per_sample` has the numbers of other
+    measures than right or wrong; None stands for a sample that has none.
+    """
+
+    score: StudyScore
+    images: int
+    loss: float | None
+    not_finite: int
+    counted: Counted | None
+    predictions: tuple[int, ...] = field(repr=False)
+    per_sample: tuple[float | None, ...] = field(repr=False)
+    change: Change | None
+    sample_word: str = "image"
+
+    @property
+    def is_accuracy(self) -> bool:
+        return self.score.is_accuracy
+
+    @property
+    def correct(self) -> int:
+        return self._counted.correct
+
+    @property
+    def accuracy(self) -> float:
+        return self._counted.accuracy
+
+    @property
+    def interval_95(self) -> Interval:
+        """The interval of the accuracy."""
+        return self._counted.interval_95
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self._counted.classes
+
+    @property
+    def class_correct(self) -> tuple[int, ...]:
+        return self._counted.class_correct
+
+    @property
+    def class_total(self) -> tuple[int, ...]:
+        return self._counted.class_total
+
+    @property
+    def confusion(self) -> tuple[tuple[int, ...], ...]:
+        return self._counted.confusion
+
+    @property
+    def _counted(self) -> Counted:
+        if self.counted is None:
+            raise BadDataError(
+                f"Measured by {self.score.measure}, without labels: nothing is right or wrong"
+            )
+        return self.counted
+
+    def minus(self, other: "Measured") -> Change | None:
+        """Compare with another one, sample by sample; None where nothing can be compared."""
+        if not (self.per_sample and len(self.per_sample) == len(other.per_sample)):
+            return None
+        delta = ScoreDelta(self._score, other._score, np.arange(len(self.per_sample)))
+        if delta.interval_95 is None or delta.p_value is None:
+            return None
+        return Change(
+            delta=delta.delta,
+            interval_95=delta.interval_95,
+            p_value=delta.p_value,
+            gained=len(delta.better),
+            lost=len(delta.worse),
+            changed=len(delta.better) + len(delta.worse),
+            interval_of=delta.interval_of,
+            p_of=delta.p_of,
+        )
+
+    @cached_property
+    def _score(self) -> Score:
+        numbers = [math.nan if value is None else value for value in self.per_sample]
+        said = self.score
+        return Score(said.measure, said.unit, said.higher_is_better, np.array(numbers))
+
+    def is_consistent(self) -> bool:
+        """Say whether the numbers are of as many classes and samples as they say."""
+        tables: list[tuple[Any, ...]] = []
+        classes = 0
+        if self.counted is not None:
+            counted = self.counted
+            classes = len(counted.classes)
+            tables = [counted.class_correct, counted.class_total]
+            tables += [counted.confusion, *counted.confusion]
+        if self.change is not None and (self.counted is None or self.change.class_changes):
+            tables += [self.change.class_changes, self.change.confusion_change]
+            tables += self.change.confusion_change
+        of_samples = [kept for kept in (self.predictions, self.per_sample) if kept]
+        return (
+            self.images > 0
+            and (bool(of_samples) or self.score.value is None)
+            and all(len(kept) == self.images for kept in of_samples)
+            and (self.is_accuracy <= (self.counted is not None and bool(self.predictions)))
+            and all(len(table) == classes for table in tables)
+        )
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        counted, change = Counted.from_dict(values), values["delta"]
+        return cls(
+            score=StudyScore.from_dict(values.get("score") or _accuracy_score(values)),
+            images=values["images"],
+            loss=values["loss"],
+            not_finite=values["not_finite"] or 0,
+            counted=counted,
+            predictions=tuple(values["predictions"] or ()),
+            per_sample=tuple(values.get("per_sample") or ()),
+            change=Change.from_dict(change) if change else None,
+            sample_word=values.get("sample_word", "image"),
+        )
+
+
+def _accuracy_score(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Say what rows mean that were written before there was another measure."""
+    return {
+        "measure": _ACCURACY,
+        "unit": MEASURES["top1"].unit,
+        "higher_is_better": True,
+        "value": values["accuracy"],
+        "interval_95": values["interval_95"],
+        "interval_of": "Wilson",
+        "samples": values["images"],
+    }
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Runtime minus reference; `changed` samples are of another class, or have another score.
+
+    `delta`, its interval and p are None where too few samples have a number.
+    """
+
+    delta: float | None
+    interval_95: Interval | None
+    p_value: float | None
     is_real: bool
     changed: int
     explanation: str | None
@@ -104,7 +267,7 @@ class Gap:
         names = ("delta", "p_value", "is_real", "changed", "explanation")
         return cls(
             **{name: values[name] for name in names},
-            interval_95=tuple(values["interval_95"]),
+            interval_95=None if values["interval_95"] is None else tuple(values["interval_95"]),
             integer_layers=kernels["integer_layers"],
             computing_layers=kernels["computing_layers"],
         )
@@ -218,7 +381,44 @@ class StudyResult:
 
     @property
     def baseline(self) -> StudyRow:
-        return self.baselines["onnxruntime"]
+        """The row of the float model that the study is of; onnxruntime's where there are two."""
+        return self.baselines.get("onnxruntime") or next(iter(self.baselines.values()))
+
+    @property
+    def score(self) -> StudyScore:
+        """What all rows are measured by, with the float model's number if it has one."""
+        found = self.baseline.reference
+        assert found is not None, "a baseline that failed is no study"
+        return found.score
+
+    @property
+    def has_float_score(self) -> bool:
+        """Whether the float model has a score itself, that the rows are compared with."""
+        return self.score.value is not None
+
+    @cached_property
+    def best(self) -> StudyRow | None:
+        """The configuration with the best score by reference; None where nothing was measured."""
+        return max(self.measured, key=self.merit, default=None)
+
+    def merit(self, row: StudyRow) -> float:
+        """Give a number that is larger for a better row, by reference; the worst without a score.
+
+        It is the change from that row's own float model where that has a score.
+        """
+        found = row.reference
+        if found is None or found.score.value is None:
+            return -math.inf
+        value = found.change.delta if found.change else found.score.value
+        return value if found.score.higher_is_better else -value
+
+    def change_of(self, row: StudyRow, execution: str = "reference") -> Change | None:
+        """Compare a row with the float model, or with the best row where that has no score."""
+        found = row.executions().get(execution)
+        if found is None or self.has_float_score:
+            return None if found is None else found.change
+        best = self.best.executions().get(execution) if self.best else None
+        return None if best is None or row is self.best else found.minus(best)
 
     def baseline_of(self, row: StudyRow) -> StudyRow:
         return self.baselines[row.config["framework"]]
@@ -238,7 +438,7 @@ class StudyResult:
 
     def table(self) -> list[dict[str, Any]]:
         """Give one flat record a row, the same columns in each; None where there is nothing."""
-        return [_record(row) for row in self.rows]
+        return [_record(row, self) for row in self.rows]
 
     def to_csv(self) -> str:
         records = self.table()
@@ -248,12 +448,30 @@ class StudyResult:
         writer.writerows(records)
         return buffer.getvalue()
 
+    def _row_dict(self, row: StudyRow) -> dict[str, Any]:
+        """Give a row as it is on disk, and what it is against the best one where that counts."""
+        facts = _without_images(row)
+        if self.has_float_score:
+            return facts
+        for execution in row.executions():
+            change = self.change_of(row, execution)
+            facts[execution]["against_best"] = None if change is None else _pair_dict(change)
+        return facts
+
     def to_dict(self) -> dict[str, Any]:
-        """Give all in plain values but the predictions, which stay in each row's file."""
+        """Give all in plain values but what is of each sample, which stays in each row's file."""
+        against = "the float model" if self.has_float_score else "the best configuration"
         return {
             "study": self.name,
+            "measure": {
+                "name": self.score.measure,
+                "unit": self.score.unit,
+                "higher_is_better": self.score.higher_is_better,
+                "compared_with": against,
+                "best": self.best.key if self.best else None,
+            },
             "baselines": {name: _without_images(row) for name, row in self.baselines.items()},
-            "rows": [_without_images(row) for row in self.rows],
+            "rows": [self._row_dict(row) for row in self.rows],
             "skipped": list(self.skipped),
             "damaged": list(self.damaged),
             "provenance": self.provenance,
@@ -271,11 +489,18 @@ def _without_images(row: StudyRow) -> Row:
     facts = dict(row.facts)
     for execution in EXECUTIONS:
         if facts.get(execution):
-            facts[execution] = {k: v for k, v in facts[execution].items() if k != "predictions"}
+            own = {k: v for k, v in facts[execution].items() if k not in _BY_SAMPLE}
+            facts[execution] = own
     return facts
 
 
-def _record(row: StudyRow) -> dict[str, Any]:
+def _pair_dict(change: Change) -> dict[str, Any]:
+    names = ("delta", "interval_of", "p_value", "p_of", "gained", "lost")
+    own: dict[str, Any] = {name: getattr(change, name) for name in names}
+    return own | {"interval_95": list(change.interval_95)}
+
+
+def _record(row: StudyRow, result: StudyResult) -> dict[str, Any]:
     record: dict[str, Any] = {
         "key": row.key,
         "label": row.label,
@@ -287,9 +512,10 @@ def _record(row: StudyRow) -> dict[str, Any]:
         for name, value in row.config.items()
     }
     for execution in EXECUTIONS:
-        record |= _measured_record(execution, getattr(row, execution))
+        change = result.change_of(row, execution)
+        record |= _measured_record(execution, getattr(row, execution), change)
     gap = row.kernel_gap
-    low, high = gap.interval_95 if gap else (None, None)
+    low, high = _ends(gap.interval_95 if gap else None)
     return record | {
         "kernel_gap": gap.delta if gap else None,
         "kernel_gap_low": low,
@@ -304,14 +530,26 @@ def _record(row: StudyRow) -> dict[str, Any]:
     }
 
 
-def _measured_record(execution: str, found: Measured | None) -> dict[str, Any]:
-    change = found.change if found else None
-    low, high = found.interval_95 if found else (None, None)
-    delta_low, delta_high = change.interval_95 if change else (None, None)
+def _ends(interval: Interval | None) -> tuple[float | None, float | None]:
+    return (None, None) if interval is None else interval
+
+
+def _measured_record(
+    execution: str, found: Measured | None, change: Change | None
+) -> dict[str, Any]:
+    counted, scored = found and found.counted, found and found.score
+    score_low, score_high = _ends(scored.interval_95 if scored else None)
+    low, high = _ends(counted.interval_95 if counted else None)
+    delta_low, delta_high = _ends(change.interval_95 if change else None)
     values = {
-        "correct": found.correct if found else None,
+        "measure": scored.measure if scored else None,
+        "unit": scored.unit if scored else None,
+        "score": scored.value if scored else None,
+        "score_low": score_low,
+        "score_high": score_high,
+        "correct": counted.correct if counted else None,
         "images": found.images if found else None,
-        "accuracy": found.accuracy if found else None,
+        "accuracy": counted.accuracy if counted else None,
         "accuracy_low": low,
         "accuracy_high": high,
         "delta": change.delta if change else None,

@@ -9,14 +9,15 @@ from time import monotonic
 from typing import Any
 
 from quantscope.errors import BadModelError
-from quantscope.model import ModelSource
+from quantscope.model import ModelSource, open_model
 from quantscope.progress import Progress, silent
 from quantscope.quantize import Backend
 from quantscope.study.config import StudyConfig
 from quantscope.study.engine import key_of
 from quantscope.study.ptq import PtqSetting, baseline_row, keep_row
-from quantscope.study.ptq_study import float_models, images_file, predictions_of
+from quantscope.study.ptq_study import answers_of, float_models
 from quantscope.study.results import StudyResult, StudyRow
+from quantscope.study.setting import samples_file
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Trials:
         data: str = "sample",
     ) -> None:
         models, self.no_torch = float_models(model, torch_model, travelling=False)
-        self._setting = PtqSetting(models=models, data=images_file(data, None))
+        self._setting = PtqSetting(models=models, data=samples_file(open_model(model), data))
         self._folder = folder
         self._baselines: dict[Backend, StudyRow] = {}
         self._trials: dict[str, Trial] = {}
@@ -98,7 +99,7 @@ class Trials:
         facts = baseline_row(self._setting, config, progress=progress)
         label = f"float {framework}"
         self._baselines[framework] = _row(facts, key_of(config=config), label, config, None)
-        known = {**self._setting.baselines, framework: predictions_of(facts)}
+        known = {**self._setting.baselines, framework: answers_of(facts)}
         self._setting = replace(self._setting, baselines=known)
 
 

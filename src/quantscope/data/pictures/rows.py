@@ -27,7 +27,7 @@ _MOST_BYTES = 256 * 2**20
 _MOST_PIXELS = 40_000_000
 _WHAT = "a picture"
 _DEEP = ("I", "F")
-"""Where the names of modes with more than 8 bits begin."""
+"""The names of modes with more than 8 bits begin with one of these."""
 
 
 class PictureRows(LazyRows):

@@ -17,7 +17,7 @@ _CHANNELS: dict[Channels, int] = {"rgb": 3, "bgr": 3, "gray": 1}
 
 @dataclass(frozen=True)
 class PictureSteps:
-    """What is done to a picture, in this order.
+    """The steps that are done to a picture, in this order.
 
     It is resized: to `cover` (height, width), whose middle is then cut out, to a `shortest` side,
     or `stretch`ed. The `crop` is cut from its middle. Then each pixel is multiplied by `scale`,

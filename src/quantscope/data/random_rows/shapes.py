@@ -15,9 +15,9 @@ _PICTURE_SIDE = 224
 """The usual size of pictures; it divides by 32, as networks of five halvings want."""
 _STRIDE = 32
 _LENGTH = 32
-"""Of a text or a series: most networks of those take any length, and this costs little."""
+"""The length of a text or a series: most networks take any, and this one costs little."""
 _SAMPLES = 512
-"""Of a waveform: what short frames of speech have."""
+"""The length of a waveform: short frames of speech have so many samples."""
 _LENGTH_NAMES = ("seq", "token", "time", "frame", "length", "len", "step", "words", "text")
 
 

@@ -21,7 +21,7 @@ _STATES = ("state", "hidden", "cache", "past", "h0", "c0", "memory")
 
 @dataclass(frozen=True)
 class Filling:
-    """What an input is filled with, in `words`, and how."""
+    """The values that an input is filled with, in `words`, and how."""
 
     kind: str
     words: str

@@ -14,7 +14,7 @@ from quantscope.model.onnx import ENDS_KEY
 
 _CLIPS_INTEGERS_OPSET = 12
 _SMALL_TYPES_OPSET = 21
-"""From here on ONNX's own quantizers have types of 4 and 16 bits."""
+"""The first opset in which ONNX's own quantizers have types of 4 and 16 bits."""
 _MICROSOFT = "com.microsoft"
 _USUAL = ("int8", "uint8")
 

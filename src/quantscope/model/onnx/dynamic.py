@@ -51,7 +51,7 @@ def add_dynamic(graph: OnnxGraph, found: QuantizedValues) -> None:
 
 
 class _Wiring:
-    """Who reads which value; `run_scales` are the scales that are found at run time."""
+    """The readers of each value; `run_scales` are the scales that are found at run time."""
 
     def __init__(self, graph: OnnxGraph, run_scales: frozenset[str]) -> None:
         self.graph = graph
@@ -72,7 +72,7 @@ class _Wiring:
 
 @dataclass
 class _Chain:
-    """What follows a product: its real result, the scales that it was multiplied by, the nodes."""
+    """The nodes that follow a product, its real result, and the scales that it is multiplied by."""
 
     value: str
     nodes: list[ir.Node]

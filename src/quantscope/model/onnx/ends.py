@@ -13,7 +13,7 @@ from quantscope.model.onnx.graph import OnnxGraph, input_names, output_names
 from quantscope.model.onnx.quant_params import QuantizedValues, padded_inputs
 
 ENDS_KEY = "quantscope.ends"
-"""Where the node that reads stored integers states the smallest and largest that are in use."""
+"""The key under which a node that reads stored integers states the ends that are in use."""
 
 
 def take_clip(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> bool:

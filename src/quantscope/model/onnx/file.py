@@ -61,7 +61,7 @@ class OnnxFile:
 
     @property
     def is_float(self) -> bool:
-        """Whether no operator quantizes or takes scales."""
+        """Say whether no operator quantizes or takes scales."""
         return self.format == "float"
 
     def check_float(self) -> None:

@@ -15,6 +15,7 @@ from quantscope.model.network import Network, Port
 from quantscope.model.onnx.file import OnnxFile, ends_in_softmax, load_onnx
 from quantscope.model.onnx.graph import OnnxGraph, open_graph
 from quantscope.model.onnx.input_uses import input_uses
+from quantscope.model.onnx.known import OnnxConstants
 from quantscope.model.onnx.lift import LIFTED_OPS, lift_to_qdq
 from quantscope.model.onnx.quantizers_off import switch_quantizers_off, write_out_hard_swish
 from quantscope.model.onnx.reader import read_onnx
@@ -58,9 +59,9 @@ class OnnxModel(Model):
         """The nodes, constants, and the shapes that inference finds."""
         return open_graph(self.file)
 
-    @property
-    def onnx_graph(self) -> OnnxGraph:
-        return self.graph
+    @cached_property
+    def stored_constants(self) -> OnnxConstants:
+        return OnnxConstants(self.graph)
 
     def _read_network(self) -> Network:
         return read_onnx(self.graph)
@@ -75,7 +76,7 @@ class OnnxModel(Model):
 
     @property
     def is_float(self) -> bool:
-        """Whether no operator of the file quantizes or takes scales."""
+        """Say whether no operator of the file quantizes or takes scales."""
         return self.file.is_float
 
     @property
@@ -84,7 +85,7 @@ class OnnxModel(Model):
 
     @property
     def is_lifted(self) -> bool:
-        """Whether the file hides its arithmetic in QLinear operators, so that `stated` differs."""
+        """Say whether QLinear operators hide the file's arithmetic, so that `stated` differs."""
         return self.file.format in ("qoperator", "mixed") or (
             self.file.format == "dynamic" and not LIFTED_OPS.isdisjoint(self.file.op_counts)
         )
@@ -99,7 +100,7 @@ class OnnxModel(Model):
 
     @cached_property
     def gives_probabilities(self) -> bool:
-        """Whether the first output is the result of a Softmax."""
+        """Say whether the first output is the result of a Softmax."""
         return ends_in_softmax(self.file)
 
     def switch_quantizers_off(self) -> "OnnxModel":

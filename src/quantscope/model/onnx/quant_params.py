@@ -117,7 +117,7 @@ def _wrong(graph: OnnxGraph, tensor: str, reason: str) -> BadModelError:
 
 
 class RunTimeInput(NamedTuple):
-    """What integers are made of whose scale and zero-point are found when the model runs."""
+    """The parameters of integers whose scale and zero-point are found when the model runs."""
 
     source: str
     dtype: str

@@ -120,7 +120,7 @@ def _settings(layer: Layer, constants: Constants) -> list[Operand]:
 
 
 def _other_axes(a: Layer, b: Layer, a_constants: Constants, b_constants: Constants) -> bool:
-    """Whether two Slices are known to cut along different axes."""
+    """Tell whether two Slices are known to cut along different axes."""
     if a.op_type != "Slice" or min(len(a.inputs), len(b.inputs)) <= _AXES_OF_SLICE:
         return False
     one, two = (

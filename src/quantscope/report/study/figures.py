@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from quantscope.plain_text import many
 from quantscope.report.figures import (
     BLUE,
     CHANGE,
@@ -29,6 +30,7 @@ from quantscope.report.figures import (
     note,
     theme_of,
 )
+from quantscope.report.study.numbers import StudyNumbers, numbers_of
 from quantscope.report.wording import format_signed
 from quantscope.study import Change, Measured, StudyResult, StudyRow
 
@@ -47,31 +49,38 @@ def accuracy_figure(
     names: Mapping[str, str] = EXECUTION_NAMES,
     theme: ThemeName = "light",
 ) -> Figure | None:
-    """Draw what each configuration costs against float, by execution, with paired intervals."""
-    rows = sorted(result.measured, key=lambda row: _change(row).delta)
+    """Draw what each configuration costs against float, by execution, with paired intervals.
+
+    Where the float model has no score, the scores themselves are drawn, each with its interval.
+    """
+    rows = sorted(result.measured, key=result.merit)
     if not rows:
         return None
+    numbers = numbers_of(result)
     figure = new_figure(1.7 + 0.27 * len(rows), theme=theme)
     axes = dress(
         figure.add_subplot(),
-        title="Accuracy against the float model",
-        x=f"change in accuracy ({POINTS}; bars: 95 % paired interval)",
+        title=f"{_title(numbers)} against the float model"
+        if result.has_float_score
+        else _title(numbers),
+        x=_axis(result, numbers, bars="; bars: 95 % paired interval"),
         grid="x",
     )
     for execution, offset in (("reference", 0.16), ("runtime", -0.16)):
         points = [
-            (y + offset, found.change)
+            (y + offset, found)
             for y, row in enumerate(rows)
-            if (found := row.executions().get(execution)) and found.change
+            if (found := _place(result, numbers, row, execution))
         ]
         if points:
             _interval_bars(axes, execution, names[execution], points)
-    axes.axvline(0, color=theme_of(axes).ink, linewidth=1.2, zorder=1)
+    if result.has_float_score:
+        axes.axvline(0, color=theme_of(axes).ink, linewidth=1.2, zorder=1)
+        axes.xaxis.set_major_formatter(_signed())
     axes.set_ylim(-0.8, len(rows) - 0.2)
     axes.set_yticks(range(len(rows)), [row.label for row in rows])
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_signed(round(value, 6))))
     right = axes.secondary_yaxis("right")
-    right.set_yticks(range(len(rows)), [_accuracies(row) for row in rows])
+    right.set_yticks(range(len(rows)), [_scores(row, numbers) for row in rows])
     right.tick_params(labelsize=SMALL, colors=theme_of(axes).ink, length=0)
     right.spines["right"].set_visible(False)
     figure.legend(
@@ -82,19 +91,64 @@ def accuracy_figure(
         labelcolor=theme_of(axes).ink,
     )
     both = f"{names['reference']} / {names['runtime']}"
-    note(figure, f"0 is {_baseline_text(result)}. Right: accuracy, {both}, in %.")
+    unit = f", in {numbers.unit}" if numbers.unit else ""
+    note(figure, f"{_zero_text(result)}Right: {numbers.name}, {both}{unit}.")
     return figure
 
 
+Place = tuple[float, tuple[float, float]]
+"""A number that is drawn, and the ends of its bar."""
+
+
+def _place(
+    result: StudyResult, numbers: StudyNumbers, row: StudyRow, execution: str
+) -> Place | None:
+    """Give the change against float, or the score where there is none to compare with."""
+    found = row.executions().get(execution)
+    if found is None:
+        return None
+    value, ends = found.score.value, found.score.interval_95
+    if result.has_float_score:
+        value = found.change.delta if found.change else None
+        ends = found.change.interval_95 if found.change else None
+    if value is None:
+        return None
+    low, high = ends or (value, value)
+    return numbers.factor * value, (numbers.factor * low, numbers.factor * high)
+
+
+def _title(numbers: StudyNumbers) -> str:
+    return numbers.name[:1].upper() + numbers.name[1:]
+
+
+def _axis(result: StudyResult, numbers: StudyNumbers, *, bars: str = "", line: str = " ") -> str:
+    """Label an axis of changes, or of scores, with the unit."""
+    what, unit = numbers.name, numbers.unit
+    if result.has_float_score:
+        what, unit = f"change in {numbers.name}", numbers.long_change_unit
+    else:
+        bars = bars.replace(" paired", "")
+    inside = f"{unit}{bars}".removeprefix("; ")
+    return f"{what}{line}({inside})" if inside else what
+
+
+def _zero_text(result: StudyResult) -> str:
+    return f"0 is {_baseline_text(result)}. " if result.has_float_score else ""
+
+
+def _signed() -> FuncFormatter:
+    return FuncFormatter(lambda value, _: format_signed(round(value, 6)))
+
+
 def _interval_bars(
-    axes: Axes, execution: str, name: str, points: list[tuple[float, Change]]
+    axes: Axes, execution: str, name: str, points: list[tuple[float, Place]]
 ) -> None:
-    deltas = np.array([100 * change.delta for _, change in points])
-    ends = np.array([[100 * end for end in change.interval_95] for _, change in points])
+    values = np.array([value for _, (value, _) in points])
+    ends = np.array([bar for _, (_, bar) in points])
     axes.errorbar(
-        deltas,
+        values,
         [y for y, _ in points],
-        xerr=np.abs(ends.T - deltas),
+        xerr=np.abs(ends.T - values),
         fmt=EXECUTION_MARKERS[execution],
         color=EXECUTION_COLOURS[execution],
         markersize=4.5,
@@ -110,29 +164,33 @@ def calibration_figure(
     names: Mapping[str, str] = EXECUTION_NAMES,
     theme: ThemeName = "light",
 ) -> Figure | None:
-    """Draw how the number of calibration images matters where all else is the same."""
-    curves = calibration_curves(result.measured)
+    """Draw how the number of calibration samples matters where all else is the same."""
+    numbers = numbers_of(result)
+    placed = [row for row in result.measured if _place(result, numbers, row, "reference")]
+    curves = calibration_curves(placed)
     if not curves:
         return None
+    word = _reference(placed[0]).sample_word
     figure = new_figure(4.6, theme=theme)
     axes = dress(
         figure.add_subplot(),
-        title="Calibration images",
-        x="calibration images",
-        y=f"change in accuracy\n({POINTS}, {names['reference']})",
+        title=f"Calibration {word}s",
+        x=f"calibration {word}s",
+        y=_axis(result, numbers, bars=f", {names['reference']}", line="\n"),
         grid="y",
     )
     sizes = sorted({row.config["calibration_images"] for rows in curves.values() for row in rows})
     step = (max(sizes) - min(sizes)) * 0.012
     for number, (label, rows) in enumerate(list(curves.items())[:MOST_CURVES]):
-        deltas = np.array([100 * _change(row).delta for row in rows])
-        ends = np.array([[100 * end for end in _change(row).interval_95] for row in rows])
+        places = [at for row in rows if (at := _place(result, numbers, row, "reference"))]
+        values = np.array([value for value, _ in places])
+        ends = np.array([bar for _, bar in places])
         # Side by side, or the bars of one size would hide each other.
         shift = step * (number - (min(len(curves), MOST_CURVES) - 1) / 2)
         axes.errorbar(
             [row.config["calibration_images"] + shift for row in rows],
-            deltas,
-            yerr=np.abs(ends.T - deltas),
+            values,
+            yerr=np.abs(ends.T - values),
             color=SERIES[number],
             marker=MARKERS[number],
             markersize=5,
@@ -141,9 +199,10 @@ def calibration_figure(
             elinewidth=1,
             label=label,
         )
-    axes.axhline(0, color=theme_of(axes).ink, linewidth=1.2, zorder=1)
+    if result.has_float_score:
+        axes.axhline(0, color=theme_of(axes).ink, linewidth=1.2, zorder=1)
+        axes.yaxis.set_major_formatter(_signed())
     axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_signed(round(value, 6))))
     axes.legend(
         loc="upper center",
         bbox_to_anchor=(0.5, -0.13),
@@ -154,7 +213,9 @@ def calibration_figure(
     )
     left_out = len(curves) - MOST_CURVES
     more = f" {left_out} more curves are in results.csv." if left_out > 0 else ""
-    note(figure, f"0 is {_baseline_text(result)}; bars: 95 % paired interval.{more}")
+    zero = _zero_text(result).removesuffix(". ")
+    bars = "bars: 95 % paired interval" if zero else "Bars: 95 % interval"
+    note(figure, f"{zero}{'; ' if zero else ''}{bars}.{more}")
     return figure
 
 
@@ -176,7 +237,8 @@ def calibration_curves(rows: Iterable[StudyRow]) -> dict[str, list[StudyRow]]:
 
 def class_change_figure(result: StudyResult) -> Figure | None:
     """Draw which classes pay: the change of each class's accuracy by configuration."""
-    rows = sorted(result.measured, key=lambda row: -_change(row).delta)
+    told = [row for row in result.measured if _tells_classes(row)]
+    rows = sorted(told, key=lambda row: -_change(row).delta)
     if not rows:
         return None
     first = _reference(rows[0])
@@ -216,7 +278,7 @@ def confusion_figure(result: StudyResult) -> Figure | None:
             (measured.change.delta, row.label, execution, measured)
             for row in result.measured
             for execution, measured in row.executions().items()
-            if measured.change
+            if measured.change and measured.change.confusion_change
         ),
         key=lambda entry: entry[0],
     )
@@ -255,23 +317,26 @@ def confusion_figure(result: StudyResult) -> Figure | None:
 
 
 def size_figure(result: StudyResult) -> Figure | None:
-    """Draw model size against accuracy, with the float models."""
+    """Draw model size against the score, with the float models where they have one."""
     if not result.measured:
         return None
+    numbers = numbers_of(result)
     figure = new_figure(4.6)
     axes = dress(
         figure.add_subplot(),
-        title="Size against accuracy",
+        title=f"Size against {numbers.name}",
         x="model file (kB)",
-        y="accuracy (%)",
+        y=f"{numbers.name} ({numbers.unit})" if numbers.unit else numbers.name,
         grid="both",
     )
     for kind, colour in FORMAT_COLOURS.items():
         for execution, marker in EXECUTION_MARKERS.items():
             points = [
-                ((row.size_bytes or 0) / 1000, 100 * found.accuracy)
+                ((row.size_bytes or 0) / 1000, numbers.factor * found.score.value)
                 for row in result.measured
-                if row.config["format"] == kind and (found := row.executions().get(execution))
+                if row.config["format"] == kind
+                and (found := row.executions().get(execution))
+                and found.score.value is not None
             ]
             if points:
                 axes.scatter(
@@ -284,28 +349,35 @@ def size_figure(result: StudyResult) -> Figure | None:
                     linewidths=1.2,
                     label=f"{FORMAT_NAMES[kind]}, {execution}",
                 )
-    for name, row in result.baselines.items():
-        if row.reference:
-            x, y = (row.size_bytes or 0) / 1000, 100 * row.reference.accuracy
-            axes.scatter(
-                [x],
-                [y],
-                s=70 if name == "onnxruntime" else 170,
-                marker="*",
-                facecolors=INK if name == "onnxruntime" else "none",
-                edgecolors=INK if name == "onnxruntime" else PURPLE,
-                linewidths=1.2,
-                label=f"float, {name}",
-                zorder=4,
-            )
-    axes.axhline(100 * _reference(result.baseline).accuracy, color=INK, linewidth=0.8, zorder=1)
+    _mark_float_models(axes, result, numbers)
     axes.set_xlim(left=0)
     axes.margins(y=0.12)
     axes.yaxis.set_major_locator(MaxNLocator(7))
     figure.legend(loc="outside right upper", fontsize=SMALL, frameon=False)
-    count = _reference(result.baseline).images
-    note(figure, f"{count:,} images. The accuracy axis does not begin at 0.")
+    of = many(_reference(result.baseline).images, _reference(result.baseline).sample_word)
+    note(figure, f"{of}. The axis of {numbers.name} does not begin at 0.")
     return figure
+
+
+def _mark_float_models(axes: Axes, result: StudyResult, numbers: StudyNumbers) -> None:
+    for name, row in result.baselines.items():
+        value = row.reference.score.value if row.reference else None
+        if value is None:
+            continue
+        is_main = row is result.baseline
+        axes.scatter(
+            [(row.size_bytes or 0) / 1000],
+            [numbers.factor * value],
+            s=70 if is_main else 170,
+            marker="*",
+            facecolors=INK if is_main else "none",
+            edgecolors=INK if is_main else PURPLE,
+            linewidths=1.2,
+            label=f"float, {name}",
+            zorder=4,
+        )
+        if is_main:
+            axes.axhline(numbers.factor * value, color=INK, linewidth=0.8, zorder=1)
 
 
 def study_figures(result: StudyResult) -> dict[str, Figure]:
@@ -357,11 +429,19 @@ def _change(row: StudyRow) -> Change:
     return _change_of(_reference(row))
 
 
-def _accuracies(row: StudyRow) -> str:
-    runtime = f"{100 * row.runtime.accuracy:.2f}" if row.runtime else "–"
-    return f"{100 * _reference(row).accuracy:.2f} / {runtime}"
+def _tells_classes(row: StudyRow) -> bool:
+    found = row.reference
+    return bool(found and found.counted and found.change and found.change.class_changes)
+
+
+def _scores(row: StudyRow, numbers: StudyNumbers) -> str:
+    runtime = numbers.value(row.runtime.score.value) if row.runtime else "–"
+    return f"{numbers.value(_reference(row).score.value)} / {runtime}"
 
 
 def _baseline_text(result: StudyResult) -> str:
-    found = _reference(result.baseline)
-    return f"the float model: {100 * found.accuracy:.2f} % of {found.images:,} images"
+    found, numbers = _reference(result.baseline), numbers_of(result)
+    of = many(found.images, found.sample_word)
+    if found.score.unit == "share":
+        return f"the float model: {numbers.with_unit(found.score.value)} of {of}"
+    return f"the float model: {numbers.with_unit(found.score.value)} on {of}"

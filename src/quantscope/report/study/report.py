@@ -7,38 +7,78 @@ from typing import Any
 
 from quantscope.errors import QuantscopeError
 from quantscope.files import write_whole
+from quantscope.plain_text import many
 from quantscope.report.figures import png_bytes
 from quantscope.report.html import facts_html, list_html, table_html, text_html
 from quantscope.report.page import STYLE, page
 from quantscope.report.study.figures import study_figures
+from quantscope.report.study.numbers import StudyNumbers, numbers_of
 from quantscope.report.table import Column, Table
-from quantscope.study import StudyResult, StudyRow
+from quantscope.study import Measured, StudyResult, StudyRow
 
-CAPTIONS = {
-    "accuracy": "Accuracy of every configuration against the float model, in both executions.",
-    "calibration": "Accuracy by the number of calibration images, all else the same.",
-    "classes": "Change of every class's accuracy by configuration.",
-    "confusion": "Confusion minus the float model's, for the worst and the best.",
-    "size": "Size of the model file against accuracy.",
-}
-COLUMNS = (
-    "configuration",
-    "reference %",
-    "change, points [95 %]",
-    "p",
-    "runtime %",
-    "kernel gap, points",
-    "worst class, points",
-    "size, kB",
-    "integer layers",
-    "s",
-)
 LEGEND = (
     "Reference is the arithmetic that the model file states, runtime the fused kernels that ship; "
-    "a PT2E program has only a reference here. The change is against the float model on the same "
-    "images, with its paired 95 % interval and McNemar's exact p. The kernel gap is runtime minus "
-    "reference; * marks gaps with p < 0.05. The worst class is by reference."
+    "a PT2E program has only a reference here. The change is against {against} on the same "
+    "{samples}, with its paired 95 % interval{test}. The kernel gap is runtime minus "
+    "reference; * marks gaps with p < 0.05.{classes}"
 )
+
+
+def captions(result: StudyResult) -> dict[str, str]:
+    """Say what each figure shows."""
+    name = numbers_of(result).name
+    title = name[:1].upper() + name[1:]
+    against = " against the float model" if result.has_float_score else ""
+    return {
+        "accuracy": f"{title} of every configuration{against}, in both executions.",
+        "calibration": f"{title} by the number of calibration {_samples(result)}, all else the "
+        f"same.",
+        "classes": "Change of every class's accuracy by configuration.",
+        "confusion": "Confusion minus the float model's, for the worst and the best.",
+        "size": f"Size of the model file against {name}.",
+    }
+
+
+def headings(result: StudyResult) -> tuple[str, ...]:
+    """Name the columns of the table of configurations, with units."""
+    numbers = numbers_of(result)
+    unit = f" {numbers.unit}" if numbers.unit else ""
+    from_what = "change" if result.has_float_score else "from the best"
+    return (
+        "configuration",
+        f"reference{unit}",
+        f"{numbers.heading(from_what)} [95 %]",
+        "p",
+        f"runtime{unit}",
+        numbers.heading("kernel gap"),
+        *(["worst class, points"] if _has_classes(result) else []),
+        "size, kB",
+        "integer layers",
+        "s",
+    )
+
+
+def legend(result: StudyResult) -> str:
+    """Say what the columns of the table mean."""
+    changes = [change for row in result.measured if (change := result.change_of(row))]
+    tests = sorted({change.p_of for change in changes})
+    names = {"McNemar exact": "McNemar's exact p"}
+    test = " or ".join(names.get(test, f"the p of a {test}") for test in tests)
+    return LEGEND.format(
+        against=numbers_of(result).against,
+        samples=_samples(result),
+        test=f" and {test}" if test else "",
+        classes=" The worst class is by reference." if _has_classes(result) else "",
+    )
+
+
+def _has_classes(result: StudyResult) -> bool:
+    return any(row.reference and row.reference.counted for row in result.measured)
+
+
+def _samples(result: StudyResult) -> str:
+    found = result.baseline.reference
+    return f"{found.sample_word if found else 'sample'}s"
 
 
 def write_report(result: StudyResult, folder: Path) -> Path:
@@ -57,32 +97,75 @@ def write_report(result: StudyResult, folder: Path) -> Path:
 
 def summary_lines(result: StudyResult) -> list[str]:
     """Say what a reader wants first, one sentence each."""
+    numbers = numbers_of(result)
     lines = []
     for name, row in result.baselines.items():
         if found := row.reference:
-            low, high = (100 * end for end in found.interval_95)
-            lines.append(
-                f"The float model ({name}) is right on {found.correct:,} of {found.images:,} "
-                f"images: {100 * found.accuracy:.2f} % [{low:.2f}, {high:.2f}]."
-            )
+            lines += [_float_line(name, found, numbers)] if found.score.value is not None else []
+    if not result.has_float_score:
+        unit = f", in {numbers.unit}" if numbers.unit else ""
+        lines.append(
+            f"Measured is the {numbers.name}{unit}, on "
+            f"{many(result.baseline.reference.images, _samples(result)[:-1])}."
+            if result.baseline.reference
+            else f"Measured is the {numbers.name}{unit}."
+        )
     lines.append(_count_line(result))
     if result.measured:
-        best = max(result.measured, key=_delta)
-        worst = min(result.measured, key=_delta)
-        lines.append(
-            f"By reference, {_points(_delta(best))} points is the best ({best.label}) and "
-            f"{_points(_delta(worst))} the worst ({worst.label})."
-        )
+        lines.append(_ends_line(result, numbers))
     if gaps := [row for row in result.measured if row.kernel_gap and row.kernel_gap.is_real]:
-        widest = min(gaps, key=lambda row: row.kernel_gap.delta if row.kernel_gap else 0.0)
-        gap = widest.kernel_gap
-        assert gap is not None
-        lines.append(
-            f"The kernels that ship score otherwise than the stated arithmetic (p < 0.05) in "
-            f"{len(gaps)} of them, most of all {widest.label} ({_points(gap.delta)} points). "
-            f"{gap.explanation or ''}".strip()
-        )
+        lines.append(_gap_line(gaps, result, numbers))
     return lines
+
+
+def _float_line(name: str, found: Measured, numbers: StudyNumbers) -> str:
+    if found.is_accuracy:
+        low, high = (100 * end for end in found.interval_95)
+        return (
+            f"The float model ({name}) is right on {found.correct:,} of {found.images:,} "
+            f"{found.sample_word}s: {100 * found.accuracy:.2f} % [{low:.2f}, {high:.2f}]."
+        )
+    ends = found.score.interval_95
+    text = "" if ends is None else " [{}, {}]".format(*map(numbers.value, ends))
+    return (
+        f"The float model ({name}) has {numbers.name} {numbers.with_unit(found.score.value)}{text} "
+        f"on {many(found.images, found.sample_word)}."
+    )
+
+
+def _ends_line(result: StudyResult, numbers: StudyNumbers) -> str:
+    """Name the best and the worst configuration."""
+    best = max(result.measured, key=result.merit)
+    worst = min(result.measured, key=result.merit)
+
+    def text(row: StudyRow) -> str:
+        found = row.reference
+        assert found is not None
+        if found.change is not None:
+            return numbers.in_unit(found.change.delta)
+        return numbers.with_unit(found.score.value)
+
+    return (
+        f"By reference, {text(best)} is the best ({best.label}) and {text(worst)} the worst "
+        f"({worst.label})."
+    )
+
+
+def _gap_line(gaps: list[StudyRow], result: StudyResult, numbers: StudyNumbers) -> str:
+    """Say in how many configurations the kernels matter, and where the most."""
+    sign = 1 if result.score.higher_is_better else -1
+
+    def gain(row: StudyRow) -> float:
+        return sign * (row.kernel_gap.delta or 0.0) if row.kernel_gap else 0.0
+
+    widest = min(gaps, key=gain)
+    gap = widest.kernel_gap
+    assert gap is not None and gap.delta is not None
+    return (
+        f"The kernels that ship score otherwise than the stated arithmetic (p < 0.05) in "
+        f"{len(gaps)} of them, most of all {widest.label} ({numbers.in_unit(gap.delta)}). "
+        f"{gap.explanation or ''}".strip()
+    )
 
 
 def _count_line(result: StudyResult) -> str:
@@ -95,36 +178,36 @@ def _plural(noun: str, count: int) -> str:
     return noun if count == 1 else f"{noun}s"
 
 
-def _delta(row: StudyRow) -> float:
-    assert row.reference is not None and row.reference.change is not None
-    return row.reference.change.delta
-
-
-def _points(fraction: float) -> str:
-    return f"{100 * fraction:+.2f}".replace("-", "−")
-
-
 def configuration_table(result: StudyResult) -> Table:
     """Make a table with a row for each configuration that was measured."""
-    columns = (Column(heading, right=place > 0) for place, heading in enumerate(COLUMNS))
-    return Table("Configurations", tuple(columns), tuple(map(table_cells, result.measured)))
+    columns = (Column(heading, right=place > 0) for place, heading in enumerate(headings(result)))
+    cells = tuple(table_cells(row, result) for row in result.measured)
+    return Table("Configurations", tuple(columns), cells)
 
 
-def table_cells(row: StudyRow) -> tuple[str, ...]:
-    """Give one text for each of `COLUMNS`."""
+def table_cells(row: StudyRow, result: StudyResult) -> tuple[str, ...]:
+    """Give one text for each of `headings`."""
     reference, runtime, gap = row.reference, row.runtime, row.kernel_gap
-    assert reference is not None and reference.change is not None
-    change = reference.change
-    low, high = change.interval_95
-    worst = change.worst_class_change
+    assert reference is not None
+    numbers, change = numbers_of(result), result.change_of(row)
+    text, worst = "–", "–"
+    if change is not None:
+        low, high = map(numbers.change, change.interval_95)
+        text = f"{numbers.change(change.delta)} [{low}, {high}]"
+        if change.worst_class_change is not None:
+            points = f"{100 * change.worst_class_change:+.2f}".replace("-", "−")
+            worst = f"{change.worst_class} {points}"
+    gap_text = "–"
+    if gap is not None and gap.delta is not None:
+        gap_text = f"{numbers.change(gap.delta)}{'*' if gap.is_real else ''}"
     return (
         row.label,
-        f"{100 * reference.accuracy:.2f}",
-        f"{_points(change.delta)} [{_points(low)}, {_points(high)}]",
-        f"{change.p_value:.2g}",
-        f"{100 * runtime.accuracy:.2f}" if runtime else "–",
-        f"{_points(gap.delta)}{'*' if gap.is_real else ''}" if gap else "–",
-        f"{change.worst_class} {_points(worst)}" if worst is not None else "–",
+        numbers.value(reference.score.value),
+        text,
+        f"{change.p_value:.2g}" if change else "–",
+        numbers.value(runtime.score.value) if runtime else "–",
+        gap_text,
+        *([worst] if _has_classes(result) else []),
         f"{(row.size_bytes or 0) / 1000:.1f}",
         f"{gap.integer_layers} of {gap.computing_layers}" if gap else "–",
         f"{row.seconds:.1f}" if row.seconds is not None else "–",
@@ -166,16 +249,18 @@ def report_markdown(result: StudyResult, figures: Iterable[str]) -> str:
     """Write the report as Markdown; figures are linked at `figures/NAME.png`."""
     lines = [f"# {_plain(_title(result))}", "", f"Made from {_plain(result.name)}.", ""]
     lines += [f"- {_plain(line)}" for line in summary_lines(result)]
+    said = captions(result)
     for name in figures:
-        lines += ["", f"![{CAPTIONS[name]}](figures/{name}.png)", "", f"*{CAPTIONS[name]}*"]
+        lines += ["", f"![{_plain(said[name])}](figures/{name}.png)", "", f"*{_plain(said[name])}*"]
     if result.measured:
-        lines += ["", "## Configurations", "", f"| {' | '.join(COLUMNS)} |"]
-        lines += ["|---" + "|--:" * (len(COLUMNS) - 1) + "|"]
+        columns = headings(result)
+        lines += ["", "## Configurations", "", f"| {' | '.join(columns)} |"]
+        lines += ["|---" + "|--:" * (len(columns) - 1) + "|"]
         lines += [
             f"| {' | '.join(_plain(cell) for cell in row)} |"
             for row in configuration_table(result).rows
         ]
-        lines += ["", LEGEND.replace("*", "\\*")]
+        lines += ["", _plain(legend(result))]
     if result.failed:
         lines += ["", "## Failed", ""]
         lines += [f"- {_plain(row.label)}: {_plain(row.reason or '')}" for row in result.failed]
@@ -199,16 +284,17 @@ def report_html(result: StudyResult, pictures: dict[str, bytes]) -> str:
     parts = [f"<h1>{text_html(_title(result))}</h1>"]
     parts.append(f'<p class="faint">Made from {text_html(result.name)}.</p>')
     parts.append(list_html(summary_lines(result)))
+    said = captions(result)
     for name, picture in pictures.items():
         data = base64.b64encode(picture).decode()
-        caption = text_html(CAPTIONS[name])
+        caption = text_html(said[name])
         parts.append(
             f'<figure><img alt="{caption}" src="data:image/png;base64,{data}">'
             f"<figcaption>{caption}</figcaption></figure>"
         )
     if result.measured:
         parts += ["<h2>Configurations</h2>", table_html(configuration_table(result))]
-        parts.append(f'<p class="faint">{text_html(LEGEND)}</p>')
+        parts.append(f'<p class="faint">{text_html(legend(result))}</p>')
     if result.failed:
         parts.append("<h2>Failed</h2>")
         parts.append(list_html(f"{row.label}: {row.reason}" for row in result.failed))

@@ -3,20 +3,29 @@
 from collections.abc import Iterator
 
 from quantscope.plain_text import many
+from quantscope.report.study.numbers import StudyNumbers, numbers_of
 from quantscope.report.table import Column, Line, Table
 from quantscope.study import StudyResult, StudyRow
-
-_NUMBERS = ("reference", "delta", "runtime", "kernel gap", "worst class", "kB", "integer")
 
 
 def study_view(result: StudyResult) -> Iterator[Line | Table]:
     """Show what a person wants to know when the study ends; the report has more."""
+    numbers = numbers_of(result)
+    if not result.score.is_accuracy:
+        better = "" if result.score.higher_is_better else ", lower is better"
+        yield Line(
+            f"measured: {numbers.name}{f' in {numbers.unit}' if numbers.unit else ''}{better}"
+        )
     for name, baseline in result.baselines.items():
-        if (found := baseline.reference) is not None:
+        if (found := baseline.reference) is not None and found.score.value is not None:
+            value = numbers.value(found.score.value) + (numbers.unit if numbers.unit == "%" else "")
+            unit = "" if numbers.unit in ("%", "") else f" {numbers.unit}"
             yield Line(
-                f"float {name}: {found.accuracy:.2%} of {many(found.images, 'image')}, reference"
+                f"float {name}: {value}{unit} of {many(found.images, found.sample_word)}, reference"
             )
     yield study_table(result)
+    if not result.has_float_score and result.best is not None and len(result.measured) > 1:
+        yield Line(f"delta: from the best, {result.best.label}, sample by sample")
     for row in result.failed:
         yield Line(f"failed: {row.label}: {row.reason}")
     for name in result.damaged:
@@ -27,23 +36,48 @@ def study_view(result: StudyResult) -> Iterator[Line | Table]:
 
 def study_table(result: StudyResult) -> Table:
     """Make a table with a row for each configuration that was measured."""
-    numbers = (Column(heading, right=True) for heading in _NUMBERS)
-    return Table("", (Column("configuration"), *numbers), tuple(map(_cells, result.measured)))
+    numbers = numbers_of(result)
+    names = ["reference", "delta", "runtime", "kernel gap", "worst class", "kB", "integer"]
+    if not _has_classes(result):
+        names.remove("worst class")
+    return Table(
+        "",
+        (Column("configuration"), *(Column(heading, right=True) for heading in names)),
+        tuple(_cells(row, result, numbers) for row in result.measured),
+    )
 
 
-def _cells(row: StudyRow) -> tuple[str, ...]:
+def _has_classes(result: StudyResult) -> bool:
+    return any(row.reference and row.reference.counted for row in result.measured)
+
+
+def _cells(row: StudyRow, result: StudyResult, numbers: StudyNumbers) -> tuple[str, ...]:
     reference, runtime, gap = row.reference, row.runtime, row.kernel_gap
-    assert reference is not None and reference.change is not None
-    change = reference.change
-    low, high = (100 * end for end in change.interval_95)
-    worst = change.worst_class_change
+    assert reference is not None
+    change = result.change_of(row)
+    worst = change.worst_class_change if change else None
+    percent = "%" if numbers.unit == "%" else ""
+
+    def plain(value: float) -> str:
+        return numbers.change(value).replace("−", "-")
+
+    delta = "–"
+    if change is not None:
+        low, high = change.interval_95
+        delta = f"{plain(change.delta)} [{plain(low)}, {plain(high)}]"
+    gap_text = "–"
+    if gap is not None and gap.delta is not None:
+        gap_text = f"{plain(gap.delta)}{'*' if gap.is_real else ''}"
+    worst_text = "–"
+    if change is not None and worst is not None:
+        worst_text = f"{change.worst_class} {100 * worst:+.1f}"
     return (
         row.label,
-        f"{reference.accuracy:.2%}",
-        f"{100 * change.delta:+.2f} [{low:+.2f}, {high:+.2f}]",
-        f"{runtime.accuracy:.2%}" if runtime else "–",
-        f"{100 * gap.delta:+.2f}{'*' if gap.is_real else ''}" if gap else "–",
-        f"{change.worst_class} {100 * worst:+.1f}" if worst is not None else "–",
+        f"{numbers.value(reference.score.value)}{percent}",
+        delta,
+        f"{numbers.value(runtime.score.value)}{percent}" if runtime else "–",
+        gap_text,
+        *([worst_text] if _has_classes(result) else []),
         f"{(row.size_bytes or 0) / 1000:.0f}",
         f"{gap.integer_layers}/{gap.computing_layers}" if gap else "–",
     )

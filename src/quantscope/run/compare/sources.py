@@ -1,4 +1,4 @@
-"""Where a tensor's error comes from: the pieces between the float value and the quantized one.
+"""A tensor's error comes from pieces: those between the float value and the quantized one.
 
 f is the float network's value and q the quantized one's. Between them stand
   a  the layer with float weights on the quantized network's inputs,
@@ -39,7 +39,7 @@ class SourceGraph(Protocol[NodeT]):
         """Give the place in `nodes` of the one that makes the value; None where none does."""
 
     def is_constant(self, value: str) -> bool:
-        """Whether a value that no node makes is stored in the file."""
+        """Say whether a value that no node makes is stored in the file."""
 
     def reads(self, node: NodeT) -> Sequence[str]: ...
 
@@ -49,7 +49,7 @@ class SourceGraph(Protocol[NodeT]):
         """Give the operator's name, without what only tells its versions apart."""
 
     def is_clip(self, node: NodeT) -> bool:
-        """Whether the operator is a ReLU or cuts values to a range as a ReLU does."""
+        """Say whether the operator is a ReLU or cuts values to a range as a ReLU does."""
 
     def is_quantizer(self, node: NodeT) -> bool: ...
 
@@ -78,7 +78,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Region(Generic[NodeT]):
-    """What lies between a value and those at which a walk back from it ended, its `leaves`.
+    """The nodes between a value and those at which a walk back from it ended, its `leaves`.
 
     `nodes` are in order, those only that depend on a leaf; `depends` says on which, by value.
     """
@@ -129,7 +129,7 @@ def region_before(graph: SourceGraph[NodeT], value: str, stops: Iterable[str]) -
 
 @dataclass(frozen=True)
 class Pieces(Generic[NodeT]):
-    """What to compute beside the two networks for one tensor.
+    """The values to compute beside the two networks for one tensor.
 
     `layer` is the float network's part between its `inputs` and `float_value`. `same`: the
     quantized one does the same there, so that a is b. `clip` is the ReLU that the quantizer does.

@@ -63,7 +63,7 @@ class Reducer(Protocol[ValueT]):
 
     @property
     def never_below(self) -> bool:
-        """Whether f cannot be below the range; see `nothing_is_below`."""
+        """Say whether f cannot be below the range; see `nothing_is_below`."""
 
     @property
     def float_min(self) -> ValueT: ...
@@ -97,7 +97,7 @@ class Reducer(Protocol[ValueT]):
 
 
 def nothing_is_below(low: NDArray[Any], *, is_relu: bool) -> bool:
-    """Whether a float value cannot be below a range that begins at `low`, as behind a ReLU."""
+    """Say whether a float value cannot be below a range that begins at `low`, as behind a ReLU."""
     return is_relu and bool((low <= 0).all())
 
 

@@ -84,7 +84,7 @@ class _Counter:
 
     @property
     def seen(self) -> bool:
-        """Whether there is anything to run."""
+        """Say whether there is anything to run."""
         return bool(self._countings)
 
     @property

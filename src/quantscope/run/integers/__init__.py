@@ -8,7 +8,11 @@ a CPU without VNNI makes of a model.
 
 from quantscope.run.integers.accumulators import Accumulators, LayerAccumulator, accumulators
 from quantscope.run.integers.network import integer_network
-from quantscope.run.integers.saturation import SaturationPrediction, predict_saturation
+from quantscope.run.integers.saturation import (
+    SaturationPrediction,
+    predict_answers_without_vnni,
+    predict_saturation,
+)
 from quantscope.run.integers.trace import Trace, trace_value
 from quantscope.run.integers.trace_runtime import RuntimeTrace
 from quantscope.run.integers.trace_terms import Multiplier, Term
@@ -23,6 +27,7 @@ __all__ = [
     "Trace",
     "accumulators",
     "integer_network",
+    "predict_answers_without_vnni",
     "predict_saturation",
     "trace_value",
 ]

@@ -157,6 +157,27 @@ def predict_saturation(
     )
 
 
+def predict_answers_without_vnni(
+    model: ModelSource, data: SamplesSource, *, progress: Progress = silent
+) -> Array:
+    """Give what a model with one output answers where products saturate, [samples, ...]."""
+    opened = open_model(model).as_onnx("predicting saturation")
+    integers = integer_network(opened)
+    data = samples_for(opened, data)
+    named = layer_kernels(opened)
+    saturating = frozenset(name for name, kernel in named.items() if kernel.saturates)
+    floats = frozenset(name for name, kernel in named.items() if kernel.kernel == "float")
+    parts: list[Array] = []
+    done = 0
+    for batch in open_runnable(opened, execution="runtime").intake.batches(data, _BATCH):
+        given = {name: array[: batch.samples] for name, array in batch.feeds.items()}
+        answers = integers.run(given, "avx2", saturating=saturating, float_layers=floats)
+        parts.append(np.asarray(answers, np.float32))
+        done += batch.samples
+        progress("Predicting kernels without VNNI", done, len(data))
+    return np.concatenate(parts)
+
+
 def _saturated(
     integers: IntegerNetwork,
     images: Mapping[str, Array],

@@ -132,7 +132,7 @@ class Trace:
 
     @property
     def is_tie(self) -> bool:
-        """Whether float32 could round this value the other way."""
+        """Say whether float32 could round this value the other way."""
         return self.tie_distance <= self.float_error_bound
 
     def to_dict(self) -> dict[str, Any]:

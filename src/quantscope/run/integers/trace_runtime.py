@@ -57,7 +57,7 @@ class RuntimeTrace:
 
     @property
     def is_explained(self) -> bool:
-        """Whether the model of the kernel gives the very integer that came out."""
+        """Say whether the model of the kernel gives the very integer that came out."""
         return self.predicted == self.integer
 
 

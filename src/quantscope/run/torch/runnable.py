@@ -1,4 +1,4 @@
-"""What the runnables of PyTorch's files have in common. Needs the `torch` extra.
+"""The runnables of PyTorch's files, and what they have in common. Needs the `torch` extra.
 
 Each has one execution: programs and weights compute what they state, an archive's operators are the
 kernels that ship.
@@ -78,7 +78,7 @@ class TorchRunnable(Runnable):
     @property
     @abstractmethod
     def as_program(self) -> "ProgramRunnable":
-        """What can be run node by node: a program, or the one that weights are exported as."""
+        """The program that can be run node by node, which weights are exported as."""
 
     def spread(self, threads: int) -> AbstractContextManager[None]:
         return one_thread_each(threads)

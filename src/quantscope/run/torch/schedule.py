@@ -37,7 +37,7 @@ class Action:
     probe: TorchProbe | None = field(default=None, repr=False)
     drops: tuple[Key, ...] = ()
     overwrites: bool = False
-    """Whether what it reads is its own: nobody else reads it, and it is no view of another."""
+    """It says whether what it reads is its own: read by nobody else, and no view of another."""
 
     def reads(self) -> Iterator[Key]:
         if self.node is not None:

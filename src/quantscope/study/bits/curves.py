@@ -144,13 +144,7 @@ def facts_of(bench: VariantBench, ranges: ChosenRanges) -> dict[str, Any]:
     """Give the fields of `Measured` for what a bench measures."""
     base, score = bench.base, bench.base.score
     return {
-        "model": base.model,
-        "digest": base.digest,
-        "float_model": bench.floats.model,
-        "float_digest": bench.floats.digest,
-        "execution": bench.execution,
-        "data": base.data,
-        "data_digest": base.data_digest,
+        **vars(bench.origin),
         "samples": base.images,
         "sample_word": base.sample_word,
         "measure": score.measure,

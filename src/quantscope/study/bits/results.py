@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from quantscope.edit import RangeRule
-from quantscope.model import Execution
+from quantscope.run import Origin
 
 SCHEMA_VERSION = 1
 
@@ -45,20 +45,13 @@ def label_of(weights: Width, activations: Width) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class Measured(Origin):
     """What was measured of which network, and how: the same of every study of bits.
 
     `unit` is what scores count in, "share" or "dB". `ranges` says how other widths get theirs, and
     `range_data` which samples activations were seen with for it, None where ranges stay.
     """
 
-    model: str
-    digest: str
-    float_model: str
-    float_digest: str
-    execution: Execution
-    data: str
-    data_digest: str
     samples: int
     sample_word: str
     measure: str

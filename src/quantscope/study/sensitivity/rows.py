@@ -48,7 +48,7 @@ class Judge:
 
     @cached_property
     def finite(self) -> NDArray[np.bool_]:
-        """Whether the float model's outputs are all finite, for each sample."""
+        """Say whether the float model's outputs are all finite, for each sample."""
         return finite_rows(self.floats)
 
     def base(self, outputs: Outputs) -> Base:

@@ -35,7 +35,7 @@ TRIAL_IMAGES = 8
 
 _MOST_NODES, _MOST_BYTES = 2000, 1 << 28
 _TOLERANCE, _OF_A_CHANNEL = 1e-4, 1e-2
-"""Of an energy 0.0004 and 0.04 dB. A channel may be eight values, all of them near a step."""
+"""The differences allowed: of an energy 0.0004 dB, of a channel, perhaps eight values, 0.04 dB."""
 
 # Folded, dequantized weights would be constants, and their convolutions laid out in blocks too. The
 # others find nothing to do here and take longer than the rest.
@@ -57,7 +57,7 @@ class ComparisonSession:
         self._graph, self._name = graph, model
         self._outputs = [output.name for output in graph.model.graph.output]
         self.is_faster = False
-        """Whether the float half runs by the faster kernels."""
+        """It says whether the float half runs by the faster kernels."""
         if trial and _is_small(graph.model):
             self._session = self._choose(trial)
         else:
@@ -151,7 +151,7 @@ def _same_sums(probe: GraphProbe, plain: Mapping[str, Array], other: Mapping[str
 def _units(
     probe: GraphProbe, sums: Mapping[str, Array], values: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """What a difference in each row is measured by, [channels] each."""
+    """Give what a difference in each row is measured by, [channels] each."""
     units = {name: sums[name] for name in ENERGIES if name in sums}
     units |= dict.fromkeys(source_names(len(probe.leaves)), sums["error"])
     if probe.size_output is not None:

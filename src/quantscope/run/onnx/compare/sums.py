@@ -73,7 +73,7 @@ class ProbeWriter:
         return sums, b
 
     def _stated(self) -> str | None:
-        """What the file's arithmetic gives, where the integers come from kernels that ship."""
+        """Give the value that the file states, where the integers come from kernels that ship."""
         integers = self.builder.stated.get(self.pair.name)
         if integers is None:
             return None
@@ -100,7 +100,7 @@ class ProbeWriter:
         )
 
     def _any(self, farthest: str, value: str, op_type: str, end: np.ndarray) -> str:
-        """Whether the largest, or least, of all values is beyond an end."""
+        """Say whether the largest, or least, of all values is beyond an end."""
         found = self.canvas.reduce(farthest, value, None)
         return self.canvas.add(op_type, [found, self.canvas.constant(end.reshape(()))])
 
