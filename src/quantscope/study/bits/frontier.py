@@ -17,7 +17,7 @@ from quantscope.study.bits.curves import find_subjects
 from quantscope.study.variants import VariantBench
 
 Saving = Literal["size", "compute"]
-"""What a step shall save: bytes of weights, or products times the bits of both of their sides."""
+"""A step shall save one of these: bytes of weights, or products times their sides' bits."""
 
 STEPS = (8, 6, 4, 3, 2)
 """The widths that a walk goes down by, where nobody says others."""
@@ -144,7 +144,7 @@ def walk_frontier(
 
 @dataclass(frozen=True)
 class Costs:
-    """What the bits of a network's tensors cost.
+    """The costs of the bits of a network's tensors.
 
     `tensors` are those whose bits are set, each with the names of all that follow it. `weights` are
     counts of values, `products` the layers' multiply-accumulates with the tensors of both sides.
