@@ -9,6 +9,7 @@ NAMES = (
     "compare",
     "pt2e_compare",
     "sensitivity",
+    "pairs",
     "whatif",
     "speed_paths",
     "playground",

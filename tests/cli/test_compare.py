@@ -17,7 +17,7 @@ from quantscope.data import load_sample
 from quantscope.errors import QuantscopeError
 from quantscope.model import Execution
 from quantscope.report.compare import comparison_lines as lines
-from quantscope.report.table import wrapped
+from quantscope.report.table import wrap
 from quantscope.run.compare.compare import compare
 
 
@@ -354,7 +354,7 @@ def test_a_missing_model_names_the_bundled_ones() -> None:
 @pytest.mark.parametrize("width", [80, 100])
 def test_the_tables_fit_a_terminal(width: int, execution: Execution) -> None:
     result = compare("resnet8-int8", load_sample().take(2), execution=execution)
-    text = [part for line in lines(result, width) for part in wrapped(line, width)]
+    text = [part for line in lines(result, width) for part in wrap(line, width)]
     assert max(map(len, text)) <= width
     names = {tensor.name for tensor in result.tensors}
     firsts = [line.removeprefix("!").split()[0] for line in text if line.startswith(("  ", "! "))]

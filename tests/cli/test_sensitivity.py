@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 from quantscope.cli import sensitivity as module
 from quantscope.data import load_sample
 from quantscope.errors import QuantscopeError
-from quantscope.report import sensitivity_lines, wrapped
+from quantscope.report import sensitivity_lines, wrap
 from quantscope.study.sensitivity.sensitivity import sensitivity
 
 app = typer.Typer()
@@ -98,7 +98,47 @@ def test_one_image_is_one_image() -> None:
 @pytest.mark.parametrize("width", [80, 100])
 def test_the_ranking_fits_a_terminal(width: int) -> None:
     result = sensitivity(MODEL, load_sample().take(2), mode="both")
-    text = [part for line in sensitivity_lines(result, width) for part in wrapped(line, width)]
+    text = [part for line in sensitivity_lines(result, width) for part in wrap(line, width)]
     assert max(map(len, text)) <= width
     assert sum(line.split()[:1] == ["1"] for line in text) == 2
     assert not any(set(line.strip()) == {"█"} for line in text)
+
+
+def test_pairs_are_a_matrix_of_the_layers_that_are_asked_for(tmp_path: Path) -> None:
+    drawn = tmp_path / "pairs.svg"
+    some = ["--layer", "stem", "--layer", "stack1.conv1", "--layer", "head"]
+    text = printed(MODEL, "--images", 20, "--pairs", *some, "--figure", drawn)
+    assert "together beyond alone, in % of the noise of all" in text
+    assert "two layers quantized in the float network" in text
+    assert drawn.read_text().startswith("<?xml")
+    found = json.loads(printed(MODEL, "--images", 20, "--pairs", *some, "--json"))
+    assert [(p["first"], p["second"]) for p in found["pairs"]] == [
+        ("stem", "stack1.conv1"),
+        ("stem", "head"),
+        ("stack1.conv1", "head"),
+    ]
+
+
+def test_shares_add_up_to_the_loss() -> None:
+    found = json.loads(
+        printed(
+            MODEL, "--images", 20, "--shapley", 2, "--layer", "stem", "--layer", "head", "--json"
+        )
+    )
+    assert found["is_exact"] and found["orders"] == 2
+    total = sum(share["noise"]["value"] for share in found["shares"])
+    assert total == pytest.approx(found["noise"]["value"])
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--pairs", "--shapley", 3], "--pairs and --shapley are two questions; ask one at a time"),
+        (["--layer", "stem"], "--layer goes with --pairs or --shapley; a ranking is of all layers"),
+        (["--pairs", "--mode", "both"], "--pairs takes --mode enable or --mode disable, one at a"),
+        (["--shapley", 3, "--mode", "enable"], "--shapley quantizes the layers in all orders, so"),
+        (["--shapley", 3, "--execution", "runtime"], "--shapley has no runtime execution: "),
+    ],
+)
+def test_questions_that_do_not_go_together_are_refused(options: list[object], told: str) -> None:
+    assert refused(MODEL, "--images", 5, *options).startswith(told)

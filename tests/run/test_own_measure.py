@@ -119,7 +119,7 @@ def test_a_measure_that_fails_is_one_line(file: Path, name: str, message: str) -
         ("{folder}/text.txt:f", r"is named FILE\.py:FUNCTION, not"),
         (
             "top7",
-            r"^There is no measure 'top7'; give top1, agreement, signal or FILE\.py:FUNCTION$",
+            r"^There is no measure 'top7'; give top1, agreement, signal, noise or FILE\.py:FUNC",
         ),
     ],
 )

@@ -36,7 +36,8 @@ MeasureOption = Annotated[
     typer.Option(
         "--measure",
         help="top1 (against labels), agreement (with the float model), signal (SQNR of the "
-        "outputs), or FILE.py:FUNCTION, your own code; left out, what the data allow.",
+        "outputs), noise (the same as a share of the signal), or FILE.py:FUNCTION, your own code; "
+        "left out, what the data allow.",
     ),
 ]
 LowerIsBetter = Annotated[

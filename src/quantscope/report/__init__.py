@@ -7,10 +7,10 @@ How it is put together
 - `table.py` has the values: `Table`, `Fact`, `Line`. A table becomes text there, fitted to a
   terminal, and HTML in `html.py`. `wording.py` has numbers, shapes and names as a person reads
   them; `page.py` is the frame of every page that is written, with its content policy.
-- One text module a result: `evaluate_text.py`, `sensitivity_text.py`, `whatif_text.py`,
-  `trace_text.py`, `capture_text.py`, `accumulators_text.py`, `quantize_text.py`, `data_text.py`; of
-  networks `inspect_text.py` with `network_text.py`, `layer_text.py`, `provenance_text.py` and
-  `raw_nodes.py`, and as JSON `inspect_json.py`.
+- One text module a result: `evaluate_text.py`, `sensitivity_text.py`, `interactions_text.py`,
+  `whatif_text.py`, `trace_text.py`, `capture_text.py`, `accumulators_text.py`,
+  `quantize_text.py`, `data_text.py`; of networks `inspect_text.py` with `network_text.py`,
+  `layer_text.py`, `provenance_text.py` and `raw_nodes.py`, and as JSON `inspect_json.py`.
 - Families have folders with doors of their own: `graph/` (drawings), `compare/` and `study/` (each
   text and a page), `figures/` (matplotlib). The last two load matplotlib, which is slow, so they
   are not re-exported here and are imported where they are needed.
@@ -29,6 +29,7 @@ from quantscope.report.bits_text import bits_view, curves_view, frontier_view
 from quantscope.report.capture_text import capture_lines
 from quantscope.report.cure_text import course_view, cure_view
 from quantscope.report.data_text import calibration_lines, data_table
+from quantscope.report.diagnosis_html import diagnosis_html
 from quantscope.report.diagnosis_text import (
     account_table,
     attempt_text,
@@ -51,6 +52,7 @@ from quantscope.report.graph import (
 )
 from quantscope.report.inspect_json import inspection, layer_inspection, node_inspection
 from quantscope.report.inspect_text import Part, layer_view, network_view
+from quantscope.report.interactions_text import interactions_lines, shapley_lines
 from quantscope.report.layer_text import channel_table, layer_facts, layer_tensors, tensor_facts
 from quantscope.report.network_text import (
     FORMATS,
@@ -110,6 +112,7 @@ __all__ = [
     "cure_view",
     "curves_view",
     "data_table",
+    "diagnosis_html",
     "diagnosis_view",
     "draw_network",
     "draw_nodes",
@@ -122,6 +125,7 @@ __all__ = [
     "frontier_view",
     "gain_text",
     "inspection",
+    "interactions_lines",
     "layer_facts",
     "layer_inspection",
     "layer_table",
@@ -144,6 +148,7 @@ __all__ = [
     "saturation_view",
     "sensitivity_lines",
     "shape_text",
+    "shapley_lines",
     "spread_text",
     "tensor_facts",
     "trace_text",

@@ -29,6 +29,7 @@ from quantscope.run.comparison_details import ComparisonDetails, gather_details
 from quantscope.run.cpu import cpu_name, saturates_8bit_products
 from quantscope.run.deviations import OutputDeviation, match_floats, sqnr_of_outputs
 from quantscope.run.edited_values import EditedValues
+from quantscope.run.estimate import Estimate, estimate_mean
 from quantscope.run.evaluate import (
     MeasureSource,
     classify,
@@ -100,6 +101,7 @@ __all__ = [
     "DownstreamSqnr",
     "EditedValues",
     "Effect",
+    "Estimate",
     "Evaluation",
     "EvaluationDelta",
     "Execution",
@@ -133,6 +135,7 @@ __all__ = [
     "compare_with",
     "cores",
     "cpu_name",
+    "estimate_mean",
     "evaluate",
     "evaluate_float",
     "evaluate_outputs",

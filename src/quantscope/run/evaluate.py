@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 MeasureSource = Measure | str
-"""A measure, or what --measure names: top1, agreement, signal, FILE.py:FUNCTION."""
+"""A measure, or what --measure names: top1, agreement, signal, noise, FILE.py:FUNCTION."""
 
 
 def evaluate(

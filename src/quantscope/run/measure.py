@@ -24,6 +24,7 @@ __all__ = [
     "MEASURES",
     "Array",
     "Measure",
+    "Noise",
     "Outputs",
     "SameClass",
     "Score",
@@ -188,17 +189,53 @@ class Signal:
     def count(
         self, outputs: Outputs, samples: Samples, floats: Outputs | None
     ) -> NDArray[np.float64]:
+        return ratio_db(*_energies(_needed(floats, self.name), outputs, len(samples)))
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The energy of the error of a sample's outputs, as a share of the float outputs' energy.
+
+    It is what `Signal` has in decibels. The noises of two errors that have nothing to do with each
+    other add up, which decibels do not, and without an error it is 0. A sample for which the float
+    model gives nothing but zeros has no number.
+    """
+
+    name: str = "noise of the outputs"
+    unit: str = "of the signal"
+    higher_is_better: bool = False
+    needs_floats: bool = True
+
+    def count(
+        self, outputs: Outputs, samples: Samples, floats: Outputs | None
+    ) -> NDArray[np.float64]:
         known = _needed(floats, self.name)
-        signal, error = np.zeros(len(samples)), np.zeros(len(samples))
-        for rows in row_chunks(known):
-            for name, theirs in known.items():
-                of_floats, of_error = row_energies(theirs, outputs[name], rows)
-                signal[rows] += of_floats
-                error[rows] += of_error
-        return ratio_db(signal, error)
+        signal, error = _energies(known, outputs, len(samples))
+        shown = (signal > 0) & np.isfinite(signal) & np.isfinite(error)
+        ratio = np.full(len(samples), np.nan)
+        np.divide(error, signal, out=ratio, where=shown)
+        return ratio
 
 
-MEASURES: dict[str, Measure] = {"top1": Top1(), "agreement": SameClass(), "signal": Signal()}
+def _energies(
+    floats: Outputs, outputs: Outputs, rows: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Give the energy of each sample over all outputs, and that of its error."""
+    signal, error = np.zeros(rows), np.zeros(rows)
+    for chunk in row_chunks(floats):
+        for name, theirs in floats.items():
+            of_floats, of_error = row_energies(theirs, outputs[name], chunk)
+            signal[chunk] += of_floats
+            error[chunk] += of_error
+    return signal, error
+
+
+MEASURES: dict[str, Measure] = {
+    "top1": Top1(),
+    "agreement": SameClass(),
+    "signal": Signal(),
+    "noise": Noise(),
+}
 """The measures that have a name of their own."""
 
 

@@ -1,6 +1,6 @@
 """Measure many edited variants of one network, which run once whatever they have in common."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from quantscope.data import Samples, samples_for
@@ -11,6 +11,7 @@ from quantscope.run import (
     Evaluation,
     Measure,
     MeasureSource,
+    Outputs,
     cores,
     evaluate,
     evaluate_float,
@@ -20,7 +21,10 @@ from quantscope.run import (
     pick_measure,
 )
 from quantscope.run.onnx.suffix import ValueGraph, executed_graph
-from quantscope.study.sensitivity import Sweep, fitting_batch
+from quantscope.study.sweep import Sweep, fitting_batch
+
+MOST_OUTPUT_BYTES = 256 << 20
+"""What the outputs of the variants of one graph may take, where they are looked at one by one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +41,8 @@ class VariantBench:
     floats: Evaluation
     execution: Execution
     threads: int
+    int8_kernels: bool | None = None
+    batch: int | None = None
 
     @classmethod
     def open(
@@ -48,6 +54,8 @@ class VariantBench:
         measure: MeasureSource | None = None,
         execution: Execution = "reference",
         threads: int = 0,
+        int8_kernels: bool | None = None,
+        batch: int | None = None,
         progress: Progress = silent,
     ) -> "VariantBench":
         """Open a network and measure it beside the float one."""
@@ -57,7 +65,9 @@ class VariantBench:
             else Editor(open_model(model).as_onnx("a study of variants"), float_model)
         )
         samples = samples_for(editor.model, samples)
-        runnable = open_runnable(editor.model, execution=execution, threads=threads)
+        runnable = open_runnable(
+            editor.model, execution=execution, threads=threads, int8_kernels=int8_kernels
+        )
         chosen = find_measure(measure) if isinstance(measure, str) else measure
         original = editor.against[0]
         floats = evaluate_float(
@@ -72,7 +82,7 @@ class VariantBench:
         by = chosen or pick_measure(
             base.outputs, samples, probabilities=runnable.gives_probabilities
         )
-        return cls(editor, samples, by, base, floats, execution, threads)
+        return cls(editor, samples, by, base, floats, execution, threads, int8_kernels, batch)
 
     def measure(
         self,
@@ -82,11 +92,8 @@ class VariantBench:
         progress: Progress = silent,
     ) -> dict[str, Evaluation]:
         """Measure the network under each list of edits, as it was measured without any."""
-        network = self.editor.network
-        size = fitting_batch(network, len(self.samples), self.threads or cores())
-        sweep = Sweep(self.samples, size, self.threads, what, progress)
         runnable = open_runnable(self.editor.model, execution=self.execution)
-        found = sweep.outputs(self._graphs(variants))
+        found = self._sweep(what, progress).outputs(self._graphs(variants.items()))
         return {
             name: evaluate_outputs(
                 outputs,
@@ -99,7 +106,33 @@ class VariantBench:
             for name, outputs in found.items()
         }
 
-    def _graphs(self, variants: Mapping[str, Sequence[Edit]]) -> Iterator[tuple[str, ValueGraph]]:
-        for name, edits in variants.items():
-            applied = self.editor.apply(edits)
-            yield name, executed_graph(applied.proto, self.execution)
+    def stream(
+        self,
+        variants: Iterable[tuple[str, Sequence[Edit]]],
+        total: int,
+        *,
+        what: str,
+        progress: Progress = silent,
+    ) -> Iterator[tuple[str, Outputs]]:
+        """Give the outputs of each variant, of `total`, by the base's names, and keep none.
+
+        Neighbours are best alike: those that fit into one graph share what they have in common.
+        """
+        names = tuple(self.base.outputs)
+        a_variant = sum(array.nbytes for array in self.base.outputs.values())
+        at_once = max(1, MOST_OUTPUT_BYTES // max(a_variant, 1))
+        sweep = self._sweep(what, progress)
+        for name, outputs in sweep.stream(self._graphs(variants), total, at_once=at_once):
+            yield name, dict(zip(names, outputs.values(), strict=True))
+
+    def _sweep(self, what: str, progress: Progress) -> Sweep:
+        cores_used = self.threads or cores()
+        size = self.batch or fitting_batch(self.editor.network, len(self.samples), cores_used)
+        return Sweep(self.samples, size, self.threads, what, progress)
+
+    def _graphs(
+        self, variants: Iterable[tuple[str, Sequence[Edit]]]
+    ) -> Iterator[tuple[str, ValueGraph]]:
+        for name, edits in variants:
+            proto = self.editor.apply(edits).proto
+            yield name, executed_graph(proto, self.execution, int8_kernels=self.int8_kernels)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from quantscope.app.lab import lab_of
 from quantscope.app.opened import open_pair
@@ -50,6 +50,21 @@ def shows(page: Page, trace: Trace) -> None:
     expect(page.get_by_test_id("trace")).to_contain_text(f"{said}: {value}")
 
 
+def shows_pool(page: Page, layers: Locator) -> None:
+    """A layer that gives one value a channel is drawn as a vector, and traced at all its places."""
+    layers.locator('tr[data-layer="pool"]').click()
+    heading = page.get_by_test_id("trace-text").locator(".qs-heading")
+    expect(heading).to_contain_text("output [5, 0, 0]")
+    page.get_by_test_id("feature-map").press("ArrowDown")
+    expect(heading).to_contain_text("output [21, 0, 0]")
+    said = f"value 21: {traced((21, 0, 0), 'pool').integer}".replace("-", "−")
+    expect(page.get_by_test_id("trace")).to_contain_text(said)
+    layers.locator('tr[data-tensor="input"]').click()
+    expect(page.get_by_test_id("trace-text")).to_have_count(0)
+    expect(page.get_by_test_id("trace")).to_contain_text("input is not computed")
+    expect(page.get_by_test_id("trace")).not_to_contain_text("pool, image")
+
+
 def test_a_click_on_the_map_shows_the_integers_of_the_library(
     playground: str, open_page: Callable[..., Page]
 ) -> None:
@@ -78,6 +93,7 @@ def test_a_click_on_the_map_shows_the_integers_of_the_library(
     expect(page.get_by_test_id("trace")).to_contain_text(str(refused.value))
     layers.locator('tr[data-layer="head"]').click()
     expect(page.get_by_test_id("trace-text").locator("h2")).to_have_text("head")
+    shows_pool(page, layers)
 
 
 def test_a_value_after_the_last_product_has_a_channel_only() -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 TAB = "Trace"
 _TERMS = 24
+_WIDEST = 16  # values of a vector that are drawn in one row
 _CHOICES = [
     {"key": "edited", "label": "edited", "word": ""},
     {"key": "original", "label": "as it was opened", "word": ""},
@@ -51,7 +52,7 @@ class Tracer:
         self.choice = Choice(label="Which model", options=[], value="edited")
         self.views = {name: mo.ui.anywidget(w) for name, w in self._widgets().items()}
         self._asked: _Asked | None = None
-        self._values: np.ndarray[Any, Any] | None = None
+        self._output: _Output | None = None
         self.map.observe(lambda _: self._on_place(), names="place")
         self.choice.observe(lambda _: self.refresh(), names="value")
 
@@ -86,7 +87,7 @@ class Tracer:
             self.which.html = say_which_model(edited, "The edited model, with {edits}.")
         picked = self.page.samples.picked
         if picked is None or why_not(session):
-            self._asked = self._values = None
+            self._asked = self._output = None
             with self.text.hold_sync():
                 self.text.html, self.text.busy = nothing_yet(session), False
             return
@@ -114,22 +115,25 @@ class Tracer:
     def _read(self, asked: "_Asked") -> None:
         """Read the layer's output, fill the map, and trace, unless another was asked for since."""
         try:
-            values, why = asked.output(), ""
+            output, why = asked.output(), ""
         except QuantscopeError as error:
-            values, why = None, str(error)
+            output, why = None, str(error)
         except Exception as error:
-            values, why = None, mistake(error)
+            output, why = None, mistake(error)
         if asked is not self._asked:
             return
-        self._values = values
-        if values is None:
-            self.map.values = []
+        self._output = output
+        if output is None:
+            with self.map.hold_sync():
+                self.map.values, self.map.title, self.map.channels = [], "", 1
             self._say(line(why), asked)
             return
+        values = output.values
         # The same place as in the layer before, or the nearest that this one has.
         place = [min(at, size - 1) for at, size in zip(self.map.place, values.shape, strict=True)]
         with self.map.hold_sync():
             self.map.channels = len(values)
+            self.map.is_vector = output.is_vector
             self.map.title = f"{asked.selection.layer}, {asked.session.noun} {asked.index:,}"
             self.map.low, self.map.high = int(values.min()), int(values.max())
             self.map.values = values[place[0]].tolist()
@@ -137,21 +141,20 @@ class Tracer:
         self._trace(asked)
 
     def _on_place(self) -> None:
-        if self._values is None or self._asked is None:
+        if self._output is None or self._asked is None:
             return
-        channel = min(self.map.place[0], len(self._values) - 1)
-        self.map.values = self._values[channel].tolist()
+        values = self._output.values
+        channel = min(self.map.place[0], len(values) - 1)
+        self.map.values = values[channel].tolist()
         self.text.busy = True
         mo.Thread(target=self._trace, args=(self._asked,), daemon=True).start()
 
     def _trace(self, asked: "_Asked") -> None:
-        place, values = tuple(self.map.place), self._values
-        if values is None:  # another layer was asked for since
+        place, output = tuple(self.map.place), self._output
+        if output is None:  # another layer was asked for since
             return
-        # After a Gemm there is a channel and nothing else.
-        at = place if values.shape[1:] != (1, 1) else place[:1]
         try:
-            html = trace_html(asked.trace(at), edited=asked.edited is not None)
+            html = trace_html(asked.trace(output.place_of(place)), edited=asked.edited is not None)
         except QuantscopeError as error:
             html = line(str(error))
         except Exception as error:
@@ -200,15 +203,42 @@ class _Asked:
 
         return self.session.result(("trace", self.about, at), make)
 
-    def output(self) -> np.ndarray[Any, Any]:
-        """Capture the layer's output as [channel, y, x]: integers where it is quantized."""
+    def output(self) -> "_Output":
+        """Capture the layer's output: integers where it is quantized."""
         if self.selection.layer is None:
             raise QuantscopeError("The model's input is not computed; select a layer to trace it")
         found = capture(self.model, self.images, [self.selection.layer])
         tensor = next(iter(found.tensors.values()))
         values = tensor.values if tensor.integers is None else tensor.integers
-        one = np.asarray(values[0])
-        return one if one.ndim == 3 else one.reshape(-1, 1, 1)
+        return _Output(np.asarray(values[0]))
+
+
+@dataclass(frozen=True, eq=False)
+class _Output:
+    """A layer's output for one sample, in the shape that it has, and as it is drawn."""
+
+    array: np.ndarray[Any, Any]
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether there is one value a channel, as after pooling or a matrix product."""
+        return self.array.ndim != 3 or self.array.shape[1:] == (1, 1)
+
+    @property
+    def values(self) -> np.ndarray[Any, Any]:
+        """Give [channel, y, x]; a vector is one channel, its values in rows of equal length."""
+        if not self.is_vector:
+            return self.array
+        if self.array.ndim == 2:
+            return self.array[np.newaxis]
+        size = max(self.array.size, 1)
+        columns = next(c for c in range(min(size, _WIDEST), 0, -1) if size % c == 0)
+        return self.array.reshape(1, -1, columns)
+
+    def place_of(self, drawn: tuple[int, ...]) -> tuple[int, ...]:
+        """Give the place in the output of a place in `values`."""
+        flat = np.ravel_multi_index(drawn, self.values.shape)
+        return tuple(int(at) for at in np.unravel_index(flat, self.array.shape))
 
 
 def why_not(session: Session) -> str:

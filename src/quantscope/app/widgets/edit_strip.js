@@ -4,6 +4,10 @@ function render({ model, el }) {
   let all = false;
   const root = element("div", { class: "qs-edits", "data-testid": "edits", hidden: true });
   el.append(root);
+  // It stays in view; what else stays stands below it.
+  const page = document.documentElement.style;
+  const sized = new ResizeObserver(() => page.setProperty("--qs-strip", root.hidden || root.classList.contains("none") ? "0px" : `${root.offsetHeight}px`));
+  sized.observe(root);
 
   function draw() {
     const items = model.get("items") ?? [];
@@ -12,11 +16,11 @@ function render({ model, el }) {
     root.hidden = !items.length && !canUndo;
     root.classList.toggle("none", !items.length);
     root.replaceChildren(
-      element("div", { class: "numbers", hidden: !items.length },
+      element("div", { class: "numbers" + (numbers.stale ? " stale" : ""), hidden: !items.length, "aria-busy": String(Boolean(numbers.stale || !numbers.value)) },
         element("span", { class: "label", text: numbers.label ?? "edited" }),
         element("span", { class: "value", "data-testid": "edited-accuracy", text: numbers.value ?? "…" }),
         element("span", { class: "delta", "data-testid": "edited-delta", text: numbers.delta ?? "" }),
-        element("span", { class: "note", text: numbers.note ?? "" })),
+        element("span", { class: "note", text: numbers.stale ? "of the edits before; measuring these…" : numbers.note ?? "" })),
       element("div", { class: "chips" },
         ...items.slice(0, all ? items.length : SHOWN).map((item, place) => element("span", { class: "chip" + (item.warning ? " warned" : ""), title: item.warning || item.text },
           item.select
@@ -36,7 +40,7 @@ function render({ model, el }) {
   model.on("change:numbers", draw);
   model.on("change:can_undo", draw);
   draw();
-  return () => { for (const name of ["items", "numbers", "can_undo"]) model.off(`change:${name}`, draw); };
+  return () => { sized.disconnect(); page.removeProperty("--qs-strip"); for (const name of ["items", "numbers", "can_undo"]) model.off(`change:${name}`, draw); };
 }
 
 export default { render };

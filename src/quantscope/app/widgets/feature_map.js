@@ -48,7 +48,8 @@ function render({ model, el }) {
     mark.hidden = !height;
     mark.style.cssText = `left:${(100 * x) / width}%;top:${(100 * y) / height}%;width:${100 / width}%;height:${100 / height}%`;
     const value = rows()[y]?.[x];
-    said.textContent = value === undefined ? "" : `channel ${c}, row ${y}, column ${x}: ${String(value).replace("-", "−")}`;
+    const at = model.get("is_vector") ? `value ${y * width + x}` : `channel ${c}, row ${y}, column ${x}`;
+    said.textContent = value === undefined ? "" : `${at}: ${String(value).replace("-", "−")}`;
   }
 
   canvas.addEventListener("click", (event) => {
@@ -67,7 +68,7 @@ function render({ model, el }) {
   for (const input of [slider, number]) {
     input.addEventListener("change", () => put([Number(input.value), ...model.get("place").slice(1)]));
   }
-  const watched = { "change:values": draw, "change:place": show, "change:channels": draw, "change:title": draw,
+  const watched = { "change:values": draw, "change:place": show, "change:channels": draw, "change:title": draw, "change:is_vector": show,
     // Traits that are sent together arrive one by one.
     "change:low": draw, "change:high": draw };
   for (const [name, what] of Object.entries(watched)) model.on(name, what);

@@ -63,7 +63,8 @@ class EditStrip(anywidget.AnyWidget):
 
     It asks with `{"do": "remove", "place": ..., "text": ...}`, `"clear"` and `"undo"`.
 
-    `numbers` is what the edits do, as `{label, value, delta, note}`; empty while it is not known.
+    `numbers` is what the edits do, as `{label, value, delta, note, stale}`; empty while it is not
+    known. They are `stale` while those of other edits are on their way.
     """
 
     _esm = source("edit_strip")

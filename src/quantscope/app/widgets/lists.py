@@ -78,6 +78,7 @@ class TrialTable(anywidget.AnyWidget):
 class FeatureMap(anywidget.AnyWidget):
     """The pixels. `values` are rows of integers; `low` and `high` the range that they can have.
 
+    `is_vector`: rows and columns are only how it is drawn, values are counted through.
     `place` is `[channel, y, x]`; another channel is a new `place`, answered with new `values`.
     """
 
@@ -89,4 +90,5 @@ class FeatureMap(anywidget.AnyWidget):
     high = traitlets.Int(255).tag(sync=True)
     channels = traitlets.Int(1).tag(sync=True)
     place: traitlets.List[int] = traitlets.List([0, 0, 0]).tag(sync=True)
+    is_vector = traitlets.Bool(False).tag(sync=True)
     title = traitlets.Unicode("").tag(sync=True)

@@ -27,6 +27,7 @@ from quantscope.model.onnx.file import (
     load_onnx,
     port_of,
 )
+<<<<<<< HEAD
 from quantscope.model.onnx.graph import (
     OnnxGraph,
     has_subgraph,
@@ -35,6 +36,10 @@ from quantscope.model.onnx.graph import (
     output_names,
 )
 from quantscope.model.onnx.known import MOST_NUMBERS, known_values
+=======
+from quantscope.model.onnx.graph import OnnxGraph, input_names, open_graph, output_names
+from quantscope.model.onnx.known import OnnxConstants
+>>>>>>> main
 from quantscope.model.onnx.layer_parts import attributes_of, subgraph_names
 from quantscope.model.onnx.lift import lift_to_qdq
 from quantscope.model.onnx.model import OnnxModel
@@ -46,11 +51,11 @@ from quantscope.model.onnx.tensors import subgraphs
 __all__ = [
     "DEFAULT_DOMAINS",
     "ENDS_KEY",
-    "MOST_NUMBERS",
     "MOVES_INTEGERS",
     "QDQ_OPS",
     "QOPERATOR_OPS",
     "Format",
+    "OnnxConstants",
     "OnnxFile",
     "OnnxGraph",
     "OnnxModel",
@@ -59,7 +64,6 @@ __all__ = [
     "ends_in_softmax",
     "has_subgraph",
     "input_names",
-    "known_values",
     "layout_of",
     "lift_to_qdq",
     "load_onnx",

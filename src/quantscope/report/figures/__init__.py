@@ -27,6 +27,7 @@ from quantscope.report.figures.histograms import (
     value_histogram,
     weight_histograms,
 )
+from quantscope.report.figures.interactions import pair_matrix, shapley_shares
 from quantscope.report.figures.ranking import sensitivity_ranking
 from quantscope.report.figures.residuals import residual_branches
 from quantscope.report.figures.scales import scales_along, weight_ranges
@@ -89,11 +90,13 @@ __all__ = [
     "ink_on",
     "new_figure",
     "note",
+    "pair_matrix",
     "per_class_change",
     "png_bytes",
     "residual_branches",
     "scales_along",
     "sensitivity_ranking",
+    "shapley_shares",
     "sqnr_along",
     "svg_bytes",
     "theme_of",

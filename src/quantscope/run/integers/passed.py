@@ -11,6 +11,7 @@ from quantscope.arithmetic import dequantize, quantize
 from quantscope.model import Layer, Network, QuantTensor
 from quantscope.model.onnx import (
     DEFAULT_DOMAINS,
+    OnnxConstants,
     OnnxGraph,
     has_subgraph,
     input_names,
@@ -76,7 +77,7 @@ def pass_layer(network: Network, graph: OnnxGraph, layer: Layer, reason: str) ->
     # What its branches or its body take from outside is nowhere among its inputs.
     if has_subgraph(node):
         raise refusal(network, layer, "holds graphs of its own, which are not computed here")
-    constants = Constants(network, graph)
+    constants = Constants(network, OnnxConstants(graph))
     stored: dict[str, Array] = {}
     for operand in layer.inputs:
         if operand.role == "activation":

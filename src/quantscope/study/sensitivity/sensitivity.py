@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from quantscope.data import Samples, SamplesSource, check_batch, samples_for
-from quantscope.edit import Applied, Edit, Editor, Off, On, parts_of
+from quantscope.edit import Applied, Edit, Editor, Off, On
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import (
     Execution,
@@ -38,18 +38,12 @@ from quantscope.run import (
 )
 from quantscope.run.compare import from_another
 from quantscope.run.onnx.suffix import ValueGraph, executed_graph, value_graph
-from quantscope.study.sensitivity.results import (
-    INPUT_TYPE,
-    Mode,
-    NotSwitched,
-    RowMode,
-    Sensitivity,
-)
+from quantscope.study.sensitivity.results import Mode, RowMode, Sensitivity
 from quantscope.study.sensitivity.rows import Judge, Variant
-from quantscope.study.sensitivity.sweep import Sweep, fitting_batch
+from quantscope.study.sensitivity.targets import find_targets
+from quantscope.study.sweep import Sweep, fitting_batch
 
 _FLOAT, _BASE, _LAYER = "float", "base", "layer "
-_EXPECTED_NOTE = "is put back"  # of a ReLU that the quantizer did; nothing that a reader must know
 _LIFTED = "What runs is the QDQ form, whose kernels are not always those of the QOperator file"
 _WHAT = {"disable": "Switching layers off", "enable": "Switching layers on"}
 
@@ -90,10 +84,7 @@ def sensitivity(
     original = _original(editor)
     floats = open_runnable(original, execution="reference", int8_kernels=int8_kernels)
     _check_images(floats, images)
-    targets = _targets(editor, progress)
-    if not targets.found:
-        why = next((f": {each.reason}" for each in targets.skipped), "")
-        raise BadModelError(f"No layer of {editor.model.name} can be switched{why}")
+    targets = find_targets(editor, progress)
     size = batch or fitting_batch(editor.network, len(images), threads or cores())
     modes: tuple[RowMode, ...] = ("disable", "enable") if mode == "both" else (mode,)
     swept: dict[RowMode, _Swept] = {}
@@ -221,42 +212,6 @@ def _check_finite(outputs: Outputs, model: str) -> None:
             f"{model} gives NaN or infinite scores for every image, against which nothing can be "
             f"ranked; quantscope compare says where they start"
         )
-
-
-@dataclass(frozen=True)
-class _Targets:
-    """The layers and inputs to switch, by name and operator; and those that cannot be."""
-
-    found: tuple[tuple[str, str], ...]
-    skipped: tuple[NotSwitched, ...]
-    notes: tuple[str, ...]
-
-
-def _targets(editor: Editor, progress: Progress) -> _Targets:
-    """Find what can be switched off, by trying; tensors that go together are one target."""
-    network = editor.network
-    inputs = [t for t in network.tensors if t.role == "activation" and t.producer is None]
-    candidates = [(tensor.name, INPUT_TYPE, {tensor.name}) for tensor in inputs]
-    for layer in network.layers:
-        own = {tensor.name for tensor in parts_of(network, layer)}
-        candidates.append((layer.name, layer.op_type, own))
-    found: list[tuple[str, str]] = []
-    skipped: list[NotSwitched] = []
-    notes: dict[str, None] = {}
-    taken: set[str] = set()
-    for place, (name, op_type, own) in enumerate(candidates):
-        progress("Finding quantizers", place + 1, len(candidates))
-        if own <= taken:
-            continue  # it has none, or they move numbers that were quantized before
-        try:
-            preview = editor.preview([Off(name)])
-        except BadModelError as error:
-            skipped.append(NotSwitched(name, str(error)))
-            continue
-        taken |= {change.tensor for change in preview.changes}
-        found.append((name, op_type))
-        notes |= dict.fromkeys(n for n in preview.notes if not n.endswith(_EXPECTED_NOTE))
-    return _Targets(tuple(found), tuple(skipped), tuple(notes))
 
 
 @dataclass(frozen=True)

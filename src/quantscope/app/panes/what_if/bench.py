@@ -127,6 +127,9 @@ class Workbench:
         with self.page.strip.hold_sync():
             if not edits:
                 self.page.strip.numbers = {}
+            elif self.page.strip.numbers:
+                # Until their own numbers are there, those of the edits before look it.
+                self.page.strip.numbers = {**self.page.strip.numbers, "stale": "yes"}
             self.page.strip.items = edit_items(self.session, self.applied) if edits else []
             self.page.strip.can_undo = bool(self.history)
         if edits or self.is_open:
@@ -220,7 +223,8 @@ class Workbench:
         self.answer = answer = join_answers(self.answer, answer)
         is_latest = answer.edits == self.page.edits
         if answer.edits and self.page.edits:
-            self.page.strip.numbers = pane.strip_numbers(answer)
+            stale = {} if is_latest else {"stale": "yes"}
+            self.page.strip.numbers = {**pane.strip_numbers(answer), **stale}
         self.effect.html = pane.numbers_html(answer)
         self.said.html = pane.say_html(answer)
         if answer.effect is not None and answer.images is not None:

@@ -1,6 +1,6 @@
 """Find the outputs of many variants of one network on the same samples."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import ceil, prod
@@ -23,7 +23,7 @@ from quantscope.run import (
 )
 from quantscope.run.onnx import reason_of, session_of
 from quantscope.run.onnx.suffix import ValueGraph, intake_of
-from quantscope.study.sensitivity.graph import SharedGraph
+from quantscope.study.sweep.graph import SharedGraph
 
 # What the variants have in common should still be near the cores when they read it; measured.
 _ACTIVATION_BYTES_A_BATCH = 2 << 20
@@ -58,17 +58,33 @@ class Sweep:
         found: dict[str, Outputs] = {}
         while graphs:
             intake, shared = graphs.pop(0)
-            values = self._run(intake, shared, done, total)
+            values = self._run(intake, shared, partial(self._report, done, total))
             for variant, given in shared.outputs.items():
                 own = zip(names[variant], given, strict=True)
                 found[variant] = {name: values[value] for name, value in own if value in values}
             done += len(self.images)
         return found
 
-    def _run(self, intake: Intake, shared: SharedGraph, done: int, total: int) -> Outputs:
+    def stream(
+        self, variants: Iterable[tuple[str, ValueGraph]], total: int, *, at_once: int
+    ) -> Iterator[tuple[str, Outputs]]:
+        """Give each variant's outputs as soon as its graph ran; `total` counts the variants.
+
+        No more than `at_once` are in memory. Neighbours are best alike: what a variant shares with
+        one that went into an earlier graph runs again.
+        """
+        done = 0
+        for shared, intake, names in _graphs(variants, at_once):
+            report = partial(self._report_variants, done, len(names), total)
+            values = self._run(intake, shared, report)
+            for variant, given in shared.outputs.items():
+                own = zip(names[variant], given, strict=True)
+                yield variant, {name: values[value] for name, value in own if value in values}
+            done += len(names)
+
+    def _run(self, intake: Intake, shared: SharedGraph, report: Progress) -> Outputs:
         # Threads take whole batches: the operators are too short to share one between them.
         session = session_of(shared.model(), "reference", threads=1)
-        report = partial(self._report, done, total)
         size = intake.fixed_batch or self.batch
         answers = self._answers(session, intake, shared, size, report)
         if may_go_one_by_one(answers, intake, size):
@@ -97,9 +113,32 @@ class Sweep:
             progress=progress,
         )
 
+    def _report_variants(
+        self, before: int, variants: int, total: int, what: str, done: int, rows: int
+    ) -> None:
+        del what
+        self.progress(self.what, before + variants * done // max(rows, 1), total)
+
     def _report(self, before: int, total: int, what: str, done: int, rows: int) -> None:
         del what, rows
         self.progress(self.what, before + done, total)
+
+
+def _graphs(
+    variants: Iterable[tuple[str, ValueGraph]], at_once: int
+) -> Iterator[tuple[SharedGraph, Intake, dict[str, tuple[str, ...]]]]:
+    """Put variants into graphs, one graph at a time, and give each when it is full."""
+    home: tuple[SharedGraph, Intake, dict[str, tuple[str, ...]]] | None = None
+    for name, graph in variants:
+        if home is not None and (len(home[2]) >= at_once or not home[0].takes(graph)):
+            yield home
+            home = None
+        if home is None:
+            home = SharedGraph(graph), intake_of(graph.proto, name), {}
+        home[0].add(name, graph)
+        home[2][name] = graph.outputs
+    if home is not None:
+        yield home
 
 
 def fitting_batch(network: Network, images: int, threads: int) -> int:
