@@ -9,8 +9,7 @@ import numpy as np
 
 from quantscope.data import Samples
 from quantscope.edit import Edit, describe, edit_to_dict
-from quantscope.model import Execution
-from quantscope.run import Score, ScoreDelta
+from quantscope.run import Origin, Score, ScoreDelta
 
 SCHEMA_VERSION = 1
 
@@ -260,20 +259,13 @@ class Account:
 
 
 @dataclass(frozen=True, eq=False)
-class Diagnosis:
+class Diagnosis(Origin):
     """What is wrong with a quantized model, what each of it costs, and what was tried.
 
     `findings` are ranked by what they cost. `together` is what all remedies that helped bring at
     once; None where fewer than two did, and where nothing was tried.
     """
 
-    model: str
-    digest: str
-    float_model: str
-    float_digest: str
-    execution: Execution
-    data: str
-    data_digest: str
     images: int
     sample_word: str
     calibration: str | None

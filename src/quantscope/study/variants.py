@@ -11,6 +11,7 @@ from quantscope.run import (
     Evaluation,
     Measure,
     MeasureSource,
+    Origin,
     Outputs,
     cores,
     evaluate,
@@ -83,6 +84,19 @@ class VariantBench:
             base.outputs, samples, probabilities=runnable.gives_probabilities
         )
         return cls(editor, samples, by, base, floats, execution, threads, int8_kernels, batch)
+
+    @property
+    def origin(self) -> Origin:
+        """The models, the execution and the data of everything that is measured here."""
+        return Origin(
+            model=self.base.model,
+            digest=self.base.digest,
+            float_model=self.floats.model,
+            float_digest=self.floats.digest,
+            execution=self.execution,
+            data=self.base.data,
+            data_digest=self.base.data_digest,
+        )
 
     def measure(
         self,
