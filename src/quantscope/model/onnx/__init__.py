@@ -27,7 +27,6 @@ from quantscope.model.onnx.file import (
     load_onnx,
     port_of,
 )
-<<<<<<< HEAD
 from quantscope.model.onnx.graph import (
     OnnxGraph,
     has_subgraph,
@@ -35,11 +34,7 @@ from quantscope.model.onnx.graph import (
     open_graph,
     output_names,
 )
-from quantscope.model.onnx.known import MOST_NUMBERS, known_values
-=======
-from quantscope.model.onnx.graph import OnnxGraph, input_names, open_graph, output_names
 from quantscope.model.onnx.known import OnnxConstants
->>>>>>> main
 from quantscope.model.onnx.layer_parts import attributes_of, subgraph_names
 from quantscope.model.onnx.lift import lift_to_qdq
 from quantscope.model.onnx.model import OnnxModel
