@@ -155,8 +155,7 @@ def test_formats_do_not_know_each_other() -> None:
         if any(f"{module}.".startswith("quantscope.model.onnx.") for module in imports_of(path))
         and path.parent.name != "onnx"
     }
-    # Pairing looks into ONNX files for the float weights that a `Network` does not keep.
-    assert knows_onnx == {"__init__.py", "opened.py", "pairing/constants.py"}
+    assert knows_onnx == {"__init__.py", "opened.py"}
     assert not any(
         "quantscope.model.torchscript" in module
         for path in (model / "torch").glob("*.py")

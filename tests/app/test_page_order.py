@@ -12,6 +12,7 @@ from quantscope.app.place import Given, Selection, begin_at
 from quantscope.app.session import Session
 from quantscope.edit import SetScale
 from quantscope.errors import QuantscopeError
+from quantscope.run.compare import compare
 
 SECONDS = 60
 
@@ -104,3 +105,24 @@ def test_a_layer_that_fails_late_leaves_the_map_of_the_selected_one(
     fails.set()
     assert eventually(lambda: len(ended) == 2)
     assert page.tracer.map.values
+
+
+def test_one_switch_turns_the_whole_page_to_what_this_cpu_runs(page: Page) -> None:
+    session = page.session
+    session._quick = session.sample.take(4)
+    session.sample = session._quick
+    list(session.compare(session.quick))
+    page.refresh()
+    stated = page.tensors.rows
+    page.way.value = "runtime"
+    assert page.chrome.address["run"] == "runtime"
+    assert eventually(lambda: page.seen.comparison is not None and not page.job.running)
+    expected = compare("resnet8-int8", session.quick, execution="runtime")
+    shown = {row["key"]: row["sort"] for row in page.tensors.rows}
+    named = {tensor.name: tensor.sqnr_db for tensor in expected.tensors}
+    assert {key: sort[6] for key, sort in shown.items()} == {key: named.get(key) for key in shown}
+    inside = [text for text in page.graph.metrics[0]["texts"].values() if text == "in a kernel"]
+    assert len(inside) == len(expected.unseen) > 0
+    assert session.comparison.execution == "reference"
+    page.way.value = "reference"
+    assert page.tensors.rows == stated

@@ -51,10 +51,28 @@ def test_json_says_the_same(narrow: Path) -> None:
 
 
 def test_bad_wishes_are_one_line(narrow: Path, tmp_path: Path) -> None:
-    assert "No cure is named; give one or more of: --bias-correction" in refused("cure", narrow)
+    assert "No cure is named; give one or more of: --best-range, --bias-correction" in refused(
+        "cure", narrow
+    )
     same = refused("cure", narrow, "--bias-correction", "--data", "sample", *FEW[:2])
     assert "32 of the 32 images of cifar10-test-sample are among those that scores are of" in same
+    alone = refused("cure", narrow, "--bias-correction", "--range-of", "stem")
+    assert "--range-of and --range-by go with --best-range" in alone
     float_model = refused("cure", "resnet8", "--bias-correction")
     assert "is not quantized" in float_model or "has no parameters" in float_model
     wrong = refused("cure", narrow, "--bias-correction", "-o", tmp_path / "a.pt2")
     assert "Cured, narrow.onnx is a .onnx file again" in wrong
+
+
+def test_two_cures_are_told_one_on_top_of_the_other(narrow: Path) -> None:
+    done = run(
+        *("cure", narrow, "--bias-correction", "--best-range", "--range-of", "head.weight", *FEW)
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    first, second = (
+        next(place for place, line in enumerate(lines) if line.startswith(words))
+        for words in ("with best range", "and bias correction")
+    )
+    assert second == first + 1
+    assert any(line.startswith("all together: ") for line in lines)

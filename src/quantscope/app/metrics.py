@@ -11,12 +11,19 @@ import numpy as np
 from quantscope.app.session import Session
 from quantscope.model import Layer, QuantTensor
 from quantscope.report import amount, format_signed, number
-from quantscope.report.figures import BLUE, GREEN, ORANGE
+from quantscope.report.figures import BLUE, GREEN, ORANGE, VERMILLION
+from quantscope.run import saturates_8bit_products
 from quantscope.run.compare import TensorComparison
 
 _STEPS = 24
 _GREY = "#9aa3ad"
-_KERNELS = {"integer": BLUE, "float": ORANGE, "fused": _GREY, "moves data": GREEN}
+_KERNELS = {
+    "integer": BLUE,
+    "saturates": VERMILLION,
+    "float": ORANGE,
+    "fused": _GREY,
+    "moves data": GREEN,
+}
 
 
 @dataclass(frozen=True)
@@ -78,6 +85,13 @@ def _compared(session: Session) -> Iterator[Metric]:
         if (tensor := output_of(session, key)) is not None
     }
 
+    unseen = {each.name for each in comparison.unseen} if comparison else set()
+    hidden = {
+        key
+        for key in node_keys(session)
+        if (tensor := output_of(session, key)) is not None and tensor.name in unseen
+    }
+
     def metric(
         key: str,
         label: str,
@@ -90,6 +104,8 @@ def _compared(session: Session) -> Iterator[Metric]:
             if row is not None and (value := read(row)) is not None
         }
         blank = {p: "exact" for p, row in found.items() if row is not None and row.exact}
+        # What a fused kernel keeps to itself has no value of its own.
+        blank |= {p: "in a kernel" for p, row in found.items() if row is None and p in hidden}
         return _ramp(key, label, values, show, blank=blank, waiting=waiting)
 
     yield metric("sqnr", "SQNR", lambda t: t.sqnr_db, _decibels)
@@ -138,11 +154,12 @@ def _kernels(session: Session) -> Iterator[Metric]:
         return
     by_layer = {layer.name: layer for layer in session.kernels.layers}
     texts, colours, shown = {}, {}, {}
+    here = saturates_8bit_products()
     for key, layer in node_keys(session).items():
         if layer is not None and (found := by_layer.get(layer.name)) is not None:
-            texts[key] = found.kernel + (" (saturates)" if found.saturates else "")
-            colours[key] = _KERNELS[found.kernel]
-            shown[found.kernel] = _KERNELS[found.kernel]
+            name = "saturates" if found.saturates and here else found.kernel
+            texts[key] = name
+            colours[key] = shown[name] = _KERNELS[name]
     yield Metric("kernel", "kernel", "kernel", texts, colours=colours, classes=tuple(shown.items()))
 
 

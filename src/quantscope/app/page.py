@@ -40,6 +40,7 @@ from quantscope.app.place import (
 from quantscope.app.rows import LAYER_COLUMNS, TENSOR_COLUMNS, layer_rows, tensor_rows
 from quantscope.app.session import Session
 from quantscope.app.widgets import (
+    Choice,
     Chrome,
     EditStrip,
     Gallery,
@@ -57,6 +58,11 @@ from quantscope.progress import Progress
 
 # A session holds its results, so each costs memory.
 _MOST_SESSIONS = 3
+
+WAYS = (
+    {"key": "reference", "label": "as the file states it", "word": "reference"},
+    {"key": "runtime", "label": "as this CPU runs it", "word": "runtime"},
+)
 
 Setter = Callable[[Any], None]
 
@@ -97,6 +103,7 @@ class Page:
         self._recent: deque[Session] = deque(maxlen=_MOST_SESSIONS)  # to go back to at once
         self.chrome = Chrome(words={key: vars(word) for key, word in WORDS.items()})
         self.opener = Opener(bundled=list(openable_models()))
+        self.way = Choice(label="Which execution is shown", value=begun.place.execution)
         self.graph = GraphView()
         self.layers = Table(columns=list(LAYER_COLUMNS), label="layers")
         self.tensors = Table(columns=list(TENSOR_COLUMNS), label="tensors", by_tensor=True)
@@ -122,6 +129,11 @@ class Page:
     def selection(self) -> Selection:
         """The selection of the whole page; the graph has it."""
         return Selection.from_dict(self.graph.selection)
+
+    @property
+    def seen(self) -> Session:
+        """The session, with the comparison of the execution that the person looks at."""
+        return self.session.seen_in("runtime" if self.way.value == "runtime" else "reference")
 
     def select(self, selection: Selection) -> None:
         """Select as a click in the graph does; other widgets follow."""
@@ -173,10 +185,10 @@ class Page:
 
     def refresh(self) -> None:
         """Show what the session has found out since."""
-        found = metrics(self.session)
+        found = metrics(self.seen)
         self.graph.colour(found)
         self.layers.metrics = self.graph.metrics
-        self.tensors.rows = tensor_rows(self.session)
+        self.tensors.rows = tensor_rows(self.seen)
         self.bench.refresh()
         self.samples.refresh()
         self.tracer.refresh()
@@ -229,6 +241,7 @@ class Page:
         return {
             "chrome": self.chrome,
             "opener": self.opener,
+            "way": self.way,
             "graph": self.graph,
             "layers": self.layers,
             "tensors": self.tensors,
@@ -256,10 +269,23 @@ class Page:
         self.tabs.observe(lambda change: self._set.tab(change["new"]), names="tab")
         self.chrome.observe(lambda change: self._set.theme(change["new"]), names="theme")
         self.chrome.observe(lambda change: self._read(change["new"]), names="topic")
+        self.way.observe(lambda _: self._turn(), names="value")
         self.opener.on_msg(self._on_opener)
         self.chrome.on_msg(self._on_ask)
         self.strip.on_msg(self._on_strip)
         self.job.on_msg(self._on_job)
+
+    def _turn(self) -> None:
+        """Show the network as another execution computes it, measured now if it is not yet."""
+        self._write_address()
+        self.refresh()
+        if self.seen.comparison is None and self.way.value == "runtime":
+            self.work_first(self._compare_runtime)
+
+    def _compare_runtime(self, progress: Progress) -> Iterator[None]:
+        session = self.session
+        for images in (session.quick, session.sample):
+            yield from session.compare(images, progress, execution="runtime")
 
     def _read(self, topic: dict[str, str]) -> None:
         self._set.topic(topic.get("page", ""))
@@ -337,6 +363,7 @@ class Page:
         self._recent.append(session)
         self.session, self._edits = session, ()  # those in force were the other model's
         self.graph.drawing = drawing
+        self._offer_ways()
         self.layers.rows = layer_rows(self.session)
         self.gallery.places = places(self.session)
         self._select_unasked(shown)
@@ -347,9 +374,16 @@ class Page:
             self.opener.model_path = session.opened.name
         self.refresh()
 
+    def _offer_ways(self) -> None:
+        """Offer the executions that the model has, where it has more than one to compare."""
+        both = len(self.session.opened.executions) > 1 and self.session.opened.is_comparable
+        self.way.options = list(WAYS) if both else []
+        if not both:
+            self.way.value = "reference"
+
     def _write_address(self) -> None:
         given = None if self._given == self._home else self._given
-        place = Place(given, self.selection, self.tabs.tab)
+        place = Place(given, self.selection, self.tabs.tab, self.seen.compared_in)
         self.chrome.address = place.to_query(self.session.opened.network, self._usual)
 
     def _chose(self) -> None:
@@ -384,6 +418,8 @@ class Page:
         yield from session.measure(session.sample, progress)
         yield from session.compare(session.sample, progress)
         yield from session.diagnose(session.sample, progress)
+        if self.way.value == "runtime":
+            yield from self._compare_runtime(progress)
         yield from session.switch_layers(session.quick, progress)
         more = session.full_count > len(session.sample) and "images" not in session.failures
         self._next = self._measure_all

@@ -13,7 +13,7 @@ from quantscope.app.opened import DEFAULT_MODEL, keep_samples, open_pair
 from quantscope.app.session import Session, session_for
 from quantscope.data import PictureWishes, RowWishes
 from quantscope.errors import BadConfigError, QuantscopeError
-from quantscope.model import Layer, Network, QuantTensor
+from quantscope.model import Execution, Layer, Network, QuantTensor
 from quantscope.report import layer_tensors
 from quantscope.run import Measure, find_measure
 
@@ -163,6 +163,7 @@ class Place:
     given: Given | None = None
     selection: Selection | None = None
     tab: str = TABS[0]
+    execution: Execution = "reference"
 
     @classmethod
     def from_query(cls, query: Mapping[str, Any]) -> "Place":
@@ -175,6 +176,7 @@ class Place:
             given=Given(model, told.get("float", ""), told.get("data", "")) if model else None,
             selection=None if selection == Selection(None, None) else selection,
             tab=tab if tab in TABS else TABS[0],
+            execution="runtime" if told.get("run") == "runtime" else "reference",
         )
 
     def to_query(self, network: Network, usual: Selection | None = None) -> dict[str, str]:
@@ -190,7 +192,8 @@ class Place:
         if chosen == fitting(Selection(chosen.layer, None), network):
             named["tensor"] = ""
         tab = "" if self.tab == TABS[0] else self.tab
-        return {**given.to_dict(), **named, "tab": tab}
+        run = "" if self.execution == "reference" else self.execution
+        return {**given.to_dict(), **named, "tab": tab, "run": run}
 
     def selection_in(self, network: Network) -> Selection:
         """Give the selection as far as the network has it."""

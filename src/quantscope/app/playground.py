@@ -127,7 +127,7 @@ def head_edits(page):
 
 @app.cell
 def left(mo, page):
-    mo.vstack([page.views["graph"], page.views["layers"]], gap=0.6)
+    mo.vstack([page.views["way"], page.views["graph"], page.views["layers"]], gap=0.6)
     return
 
 
@@ -150,8 +150,8 @@ def pane_layer(get_edits, get_numbers, get_selection, get_tab, get_theme, layer,
     mo.stop(get_tab() != "Layer")
     get_edits(), get_numbers()
     _selection = get_selection() or page.selection
-    page.paint(layer.wanted(page.session, _selection, theme=get_theme()))
-    layer.show(page.session, _selection, theme=get_theme(), edited=page.edited)
+    page.paint(layer.wanted(page.seen, _selection, theme=get_theme()))
+    layer.show(page.seen, _selection, theme=get_theme(), edited=page.edited)
     return
 
 
@@ -167,7 +167,7 @@ def pane_network(get_edits, get_tab, layers, mo, page):
 def paint_network(get_numbers, get_tab, get_theme, layers, mo, page):
     mo.stop(get_tab() != "Network")
     get_numbers()
-    page.paint(layers.wanted(page.session, theme=get_theme()))
+    page.paint(layers.wanted(page.seen, theme=get_theme()))
     return
 
 
@@ -210,8 +210,8 @@ def paint_what_if(get_model, get_tab, get_theme, mo, page):
 def pane_residuals(get_edits, get_numbers, get_selection, get_tab, get_theme, mo, page, residuals):
     mo.stop(get_tab() != "Residuals")
     get_edits(), get_numbers()
-    page.paint(residuals.wanted(page.session, theme=get_theme()))
-    residuals.show(page.session, get_selection() or page.selection, page.edited)
+    page.paint(residuals.wanted(page.seen, theme=get_theme()))
+    residuals.show(page.seen, get_selection() or page.selection, page.edited)
     return
 
 

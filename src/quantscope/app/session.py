@@ -1,6 +1,7 @@
 """All that was found out about an opened pair. Shared by the pages that show it; no marimo here."""
 
 from collections.abc import Callable, Hashable, Iterator
+from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -33,10 +34,17 @@ _DOING = {
     "runtime": "This CPU's kernels",
     "gap": "Which kernels run",
     "comparison": "Comparing",
+    "runtime comparison": "Comparing as this CPU runs it",
     "histograms": "Counting values",
     "sensitivity": "Measuring sensitivity",
     "diagnosis": "Diagnosing",
     "tried": "Trying what is proposed",
+}
+
+
+_COMPARED: dict[Execution, str] = {
+    "reference": "comparison",
+    "runtime": "runtime comparison",
 }
 
 
@@ -47,6 +55,8 @@ class Session:
     the model takes them and tells as many classes apart, else rows made at random. `measure` is
     what the person asked to be counted; None leaves it to the rows.
     """
+
+    compared_in: Execution = "reference"
 
     def __init__(
         self, opened: Opened, samples: Samples | None = None, measure: Measure | None = None
@@ -113,8 +123,8 @@ class Session:
 
     @property
     def comparison(self) -> Comparison | None:
-        """Float against quantized on the most images so far, in reference execution."""
-        found: Comparison | None = self._best("comparison")
+        """Float against quantized on the most images so far, in the execution `compared_in`."""
+        found: Comparison | None = self._best(_COMPARED[self.compared_in])
         return found
 
     def find_comparison(self, tensor: str | None) -> TensorComparison | None:
@@ -142,17 +152,29 @@ class Session:
         for name, step in steps:
             yield from self._attempt(name, count, step, progress)
 
-    def compare(self, images: Samples, progress: Progress = silent) -> Iterator[None]:
+    def seen_in(self, execution: Execution) -> "Session":
+        """Give the same results, with the comparison of this execution."""
+        view = copy(self)
+        view.compared_in = execution
+        return view
+
+    def compare(
+        self, images: Samples, progress: Progress = silent, *, execution: Execution = "reference"
+    ) -> Iterator[None]:
         """Compare tensor by tensor; yields when it is there, or has failed."""
-        if not self.opened.is_comparable:
+        if not self.opened.is_comparable or execution not in self.opened.executions:
             return
         count = len(images)
         self._sets[count] = images
         yield from self._attempt(
-            "comparison",
+            _COMPARED[execution],
             count,
             lambda: compare(
-                self.opened.model, images, float_model=self.opened.compared_with, progress=progress
+                self.opened.model,
+                images,
+                float_model=self.opened.compared_with,
+                execution=execution,
+                progress=progress,
             ),
             progress,
         )
@@ -295,7 +317,11 @@ class Session:
             return "needs the float model"
         if not self.opened.is_comparable:
             return "needs the float model as .pt2 or .safetensors"
-        return "not measured" if "images" in self.failures else self.failures.get("comparison", "")
+        return (
+            "not measured"
+            if "images" in self.failures
+            else self.failures.get(_COMPARED[self.compared_in], "")
+        )
 
     @property
     def not_counted(self) -> str:

@@ -19,7 +19,7 @@ from quantscope.cli.outputs import Writes, careful
 from quantscope.cli.rows import load_samples, takes_rows
 
 if TYPE_CHECKING:
-    from quantscope.cure import CureFunction
+    from quantscope.cure import CureFunction, RangeBy
     from quantscope.data import RowWishes, Samples
     from quantscope.edit import Edit
     from quantscope.model import Model
@@ -32,6 +32,24 @@ _USUAL_ROWS = 256
 def command(
     model: QuantizedModel,
     float_model: FloatModelOrProgram = None,
+    best_range: Annotated[
+        bool,
+        typer.Option("--best-range", help="Give tensors the ranges that cost least."),
+    ] = False,
+    range_of: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Of a TENSOR, a LAYER, weights or activations only; may be given again. "
+            "Default: all."
+        ),
+    ] = None,
+    range_by: Annotated[
+        Literal["mean-square", "effect"],
+        typer.Option(
+            help="mean-square: of the tensor's own values. effect: of the network's outputs; runs "
+            "it for every range that is tried."
+        ),
+    ] = "mean-square",
     bias_correction: Annotated[
         bool,
         typer.Option(
@@ -88,9 +106,11 @@ def command(
 
     The cures are taken in the order in which --help lists them, each on what those before it made.
 
-    Example: quantscope cure w4a8.onnx --bias-correction -o cured.onnx --save-recipe cured.json
+    Example: quantscope cure w4a8.onnx --best-range --bias-correction -o cured.onnx
     """
-    from quantscope.cure import CURES, take_course
+    from functools import partial
+
+    from quantscope.cure import CURES, choose_ranges, take_course
     from quantscope.edit import Editor, Recipe
     from quantscope.errors import BadConfigError
     from quantscope.files import check_outputs
@@ -98,10 +118,15 @@ def command(
     from quantscope.report import course_view
 
     counted = load_measure(measure, lower_is_better=lower_is_better)
-    wanted = {"bias correction": bias_correction}
+    wanted = {"best range": best_range, "bias correction": bias_correction}
     chosen: dict[str, CureFunction] = {
         kind: CURES[kind] for kind, is_wanted in wanted.items() if is_wanted
     }
+    if best_range:
+        by: RangeBy = "effect" if range_by == "effect" else "mean square"
+        chosen["best range"] = partial(choose_ranges, targets=tuple(range_of or ()), by=by)
+    elif range_of or range_by != "mean-square":
+        raise BadConfigError("--range-of and --range-by go with --best-range; give that as well")
     if not chosen:
         options = ", ".join(f"--{kind.replace(' ', '-')}" for kind in wanted)
         raise BadConfigError(f"No cure is named; give one or more of: {options}")

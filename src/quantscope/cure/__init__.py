@@ -9,8 +9,9 @@ taken back and saved in a recipe like any others, and make a model that gives wh
 How it is put together
 - `results.py` has the values. `readings.py` reads layers of the model under edits, and of its float
   original, on calibration samples; `layer_errors.py` what lies between the two.
-- `bias_correction.py` is one cure. `course.py` takes several, one after the other, and measures
-  what each brings on other samples.
+- `bias_correction.py` and `best_range.py` are a cure each (`range_choices.py` has what it
+  chooses from, `outcome.py` tries edits by what the network gives).
+- `course.py` takes several, one after the other, and measures what each brings on other samples.
 
 How something is added
 - A cure: a module with a function `(model, samples, *, edits, float_model, progress) -> Cure`, its
@@ -18,6 +19,7 @@ How something is added
   the reason in one line.
 """
 
+from quantscope.cure.best_range import RangeBy, choose_ranges
 from quantscope.cure.bias_correction import correct_biases
 from quantscope.cure.course import CURES, Course, CureFunction, Step, check_apart, take_course
 from quantscope.cure.layer_errors import LayerError
@@ -32,10 +34,12 @@ __all__ = [
     "DoesNotApplyError",
     "LayerError",
     "LeftOut",
+    "RangeBy",
     "Readings",
     "Step",
     "Treated",
     "check_apart",
+    "choose_ranges",
     "correct_biases",
     "take_course",
 ]

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from quantscope.cure.best_range import choose_ranges
 from quantscope.cure.bias_correction import correct_biases
 from quantscope.cure.readings import Readings
 from quantscope.cure.results import Cure, DoesNotApplyError
@@ -38,6 +39,7 @@ class CureFunction(Protocol):
 
 
 CURES: Mapping[str, CureFunction] = {
+    "best range": choose_ranges,
     "bias correction": correct_biases,
 }
 """The cures in the order in which a course takes them: each one's ground is laid by those before.

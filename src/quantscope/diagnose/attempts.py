@@ -79,9 +79,27 @@ class _Trier:
         if remedy.what in self._refused:
             return self._untried(remedy, self._refused[remedy.what])
         try:
-            return self._tried(remedy, by_kernels=finding.cost_of == "kernels")
+            found = self._with_edits(remedy) if remedy.cure else remedy
+            return self._tried(found, by_kernels=finding.cost_of == "kernels")
         except (NotTriedError, QuantscopeError) as error:
             return self._untried(remedy, str(error))
+
+    def _with_edits(self, remedy: Remedy) -> Remedy:
+        """Find the edits of a cure, and run the model with them."""
+        from quantscope.cure import CURES, Readings
+
+        calibration = self._origin.calibration
+        if calibration is None:
+            raise NotTriedError(
+                "a cure looks at the calibration samples; give them with "
+                "--calibration-data FILE.npz"
+            )
+        readings = Readings(self._bench.editor, calibration)
+        cure = CURES[remedy.cure](readings, calibration, edits=(), progress=self._progress)
+        self.run_edits({remedy.what: cure.edits})
+        if remedy.what in self._refused:
+            raise NotTriedError(self._refused[remedy.what])
+        return replace(remedy, edits=cure.edits)
 
     def together(self, remedies: Sequence[Remedy], by_kernels: bool) -> Attempt:
         """Try all of them at once: a new quantization with all options, and all edits on it."""

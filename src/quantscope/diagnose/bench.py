@@ -26,7 +26,7 @@ from quantscope.run import (
     sqnr_of_outputs,
 )
 from quantscope.run.onnx.suffix import ValueGraph, executed_graph, value_graph
-from quantscope.study.sensitivity import Sweep, fitting_batch
+from quantscope.study.sweep import Sweep, fitting_batch
 
 _BASE, _FLOAT = "as it is", "float"
 

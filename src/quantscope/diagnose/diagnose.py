@@ -16,7 +16,7 @@ from quantscope.diagnose.attempts import changed_config, try_all
 from quantscope.diagnose.bench import Bench
 from quantscope.diagnose.calibrated import calibrated_ends
 from quantscope.diagnose.evidence import Evidence
-from quantscope.diagnose.findings import find_all, find_in_answers, matters
+from quantscope.diagnose.findings import dead_notes, find_all, find_in_answers, matters
 from quantscope.diagnose.input_stats import InputStats, input_stats
 from quantscope.diagnose.kernels import Cpu, Kernels, kernel_notes
 from quantscope.diagnose.origin import Origin, check_apart, find_origin
@@ -116,6 +116,7 @@ def diagnose(
         together=together,
         notes=(
             *_notes(original, samples, account),
+            *dead_notes(evidence),
             *kernel_notes(evidence.network, evidence.kernels, kernels),
         ),
         provenance=evidence.comparison.provenance,

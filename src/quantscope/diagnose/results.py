@@ -9,8 +9,7 @@ import numpy as np
 
 from quantscope.data import Samples
 from quantscope.edit import Edit, describe, edit_to_dict
-from quantscope.model import Execution
-from quantscope.run import Score, ScoreDelta
+from quantscope.run import Origin, Score, ScoreDelta
 
 SCHEMA_VERSION = 1
 
@@ -42,7 +41,8 @@ class Remedy:
     """A change that can be tried: edits of the model, or a new quantization.
 
     `what` is an order in words. `options` are fields of `PtqConfig`, `calibration` are other
-    samples to calibrate with; `command` is what a person
+    samples to calibrate with, `cure` one of `quantscope.cure.CURES`, whose edits are found when it
+    is tried; `command` is what a person
     types where that says more than `what`. A remedy with none of them is advice.
     """
 
@@ -51,6 +51,7 @@ class Remedy:
     options: Mapping[str, Any] = field(default_factory=dict)
     command: str = ""
     calibration: Samples | None = None
+    cure: str = ""
 
     @property
     def is_quantization(self) -> bool:
@@ -59,7 +60,7 @@ class Remedy:
 
     @property
     def can_be_tried(self) -> bool:
-        return bool(self.edits) or self.is_quantization
+        return bool(self.edits or self.cure) or self.is_quantization
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -67,6 +68,7 @@ class Remedy:
             "edits": [{**edit_to_dict(edit), "in_words": describe(edit)} for edit in self.edits],
             "options": dict(self.options),
             "command": self.command,
+            "cure": self.cure,
             "calibration": None if self.calibration is None else self.calibration.name,
         }
 
@@ -257,20 +259,13 @@ class Account:
 
 
 @dataclass(frozen=True, eq=False)
-class Diagnosis:
+class Diagnosis(Origin):
     """What is wrong with a quantized model, what each of it costs, and what was tried.
 
     `findings` are ranked by what they cost. `together` is what all remedies that helped bring at
     once; None where fewer than two did, and where nothing was tried.
     """
 
-    model: str
-    digest: str
-    float_model: str
-    float_digest: str
-    execution: Execution
-    data: str
-    data_digest: str
     images: int
     sample_word: str
     calibration: str | None

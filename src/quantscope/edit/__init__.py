@@ -39,7 +39,7 @@ from quantscope.edit.edits_json import edit_from_dict, edit_to_dict
 from quantscope.edit.packed import pack_integers, unpack_integers
 from quantscope.edit.parse import describe, parse_bits, parse_off, parse_on, parse_range, parse_set
 from quantscope.edit.recipe import Recipe, guided_recipes, replay
-from quantscope.edit.settings import ROLES, parts_of, stays_symmetric
+from quantscope.edit.settings import ROLES, find_target, parts_of, stays_symmetric
 from quantscope.edit.subject import open_subject
 from quantscope.edit.widths import MANY
 from quantscope.model import lift_to_qdq
@@ -74,6 +74,7 @@ __all__ = [
     "describe",
     "edit_from_dict",
     "edit_to_dict",
+    "find_target",
     "guided_recipes",
     "lift_to_qdq",
     "open_subject",

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import onnx
+from numpy.typing import NDArray
 
 from quantscope.edit.applied import Applied, Preview, state_edits
 from quantscope.edit.changes import NOTHING_CHANGED, changes_of, clip_notes, warnings_of
@@ -52,6 +54,17 @@ class Editor:
     def bias_sites(self) -> tuple[BiasSite, ...]:
         """The layers whose stored bias counts in steps of their input's and weights' scales."""
         return self._wiring.bias_sites
+
+    def scale_mates(self, tensor: str) -> tuple[str, ...]:
+        """Name the other tensors that have their scale in common with this one."""
+        return self._wiring.scale_mates.get(tensor, ())
+
+    def float_values(self, tensor: str) -> NDArray[Any]:
+        """Give what a stored tensor is rounded from, read-only.
+
+        Where no float model says it, that is what its integers stand for.
+        """
+        return self._floats.of(self._subject.network.tensor(tensor))
 
     @property
     def suffix(self) -> str:

@@ -20,7 +20,8 @@ from quantscope.model.input_uses import InputUse
 from quantscope.model.network import Network, Port
 
 if TYPE_CHECKING:
-    from quantscope.model.onnx import OnnxGraph, OnnxModel
+    from quantscope.model.onnx import OnnxModel
+    from quantscope.model.stored import StoredConstants
     from quantscope.model.torch import ProgramModel
 
 Execution = Literal["reference", "runtime"]
@@ -190,8 +191,8 @@ class Model(ABC):
         """Give it as an ONNX model, for what reads no other; `reader` is who asks."""
 
     @property
-    def onnx_graph(self) -> "OnnxGraph | None":
-        """The nodes and constants of an ONNX file; None for any other."""
+    def stored_constants(self) -> "StoredConstants | None":
+        """The constants that its file keeps by name; None where it keeps none so."""
         return None
 
     @property

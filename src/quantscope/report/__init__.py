@@ -29,6 +29,7 @@ from quantscope.report.bits_text import bits_view, curves_view, frontier_view
 from quantscope.report.capture_text import capture_lines
 from quantscope.report.cure_text import course_view, cure_view
 from quantscope.report.data_text import calibration_lines, data_table
+from quantscope.report.diagnosis_html import diagnosis_html
 from quantscope.report.diagnosis_text import (
     account_table,
     attempt_text,
@@ -111,6 +112,7 @@ __all__ = [
     "cure_view",
     "curves_view",
     "data_table",
+    "diagnosis_html",
     "diagnosis_view",
     "draw_network",
     "draw_nodes",

@@ -67,6 +67,7 @@ from quantscope.run.measure import (
 )
 from quantscope.run.measure import score as score_outputs
 from quantscope.run.onnx.suffix import SuffixRunner
+from quantscope.run.origin import Origin
 from quantscope.run.outputs import (
     Answers,
     Outputs,
@@ -116,6 +117,7 @@ __all__ = [
     "LayerKernel",
     "Measure",
     "MeasureSource",
+    "Origin",
     "OutputDeviation",
     "Outputs",
     "Runnable",

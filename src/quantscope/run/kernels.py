@@ -1,7 +1,7 @@
 """The kernels that run a model's layers: as integers, as float, or merged into others."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 INT8_OPTION = "session.qdqisint8allowed"
 """The setting of onnxruntime that decides whether int8 layers are fused."""
@@ -30,6 +30,14 @@ class LayerKernel:
     """The reason why it is not an integer kernel, where that is known."""
     saturates: bool = False
     """It says whether it multiplies uint8 by int8, which saturates on x86 without VNNI."""
+
+
+class KernelChange(NamedTuple):
+    """A layer that runtime execution runs otherwise in the edited than in the unedited model."""
+
+    layer: str
+    before: str
+    after: str
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ def large_weights() -> dict[str, np.ndarray]:
 def test_saturating_kernels_are_found_and_seven_bits_mend_them(plant: Plant) -> None:
     rows = plant.samples.take(64)
     bright = np.abs(np.asarray(rows.arrays["x"])) * np.float32(0.2) + np.float32(0.8)
+    bright *= np.linspace(0.2, 1, 64, dtype=np.float32).reshape(-1, 1, 1, 1)
     samples = Samples.from_arrays("bright rows", {"x": bright})
     calibration = Samples.from_arrays("bright too", {"x": bright[::-1] * np.float32(0.999)})
     planted = plant.make(convnet(large_weights()), samples=samples, calibration=calibration)

@@ -47,7 +47,19 @@ BITS = BitMap(
 )
 POINTS = tuple(CurvePoint(bits, 0.1 * bits, 0.1 * bits - 0.8, (-0.9, 0.1)) for bits in (2, 4, 8))
 CURVES = BitCurves(
-    *("q.onnx", "d", "f.onnx", "reference", "data", "d", 100, "image", "top-1 accuracy", "share"),
+    *(
+        "q.onnx",
+        "d",
+        "f.onnx",
+        "d",
+        "reference",
+        "data",
+        "d",
+        100,
+        "image",
+        "top-1 accuracy",
+        "share",
+    ),
     *(True, 0.8, 0.9),
     curves=tuple(
         BitCurve(layer, f"{layer}.{role}", role, 8, POINTS)  # type: ignore[arg-type]
@@ -62,7 +74,7 @@ STEPS = tuple(
     for step, bits, score in (("", 8, 0.8), ("w", 4, 0.5))
 )
 FRONTIER = Frontier(
-    *("q.onnx", "d", "f.onnx", "reference", "data", "d", 100, "image", 20, "top-1 accuracy"),
+    *("q.onnx", "d", "f.onnx", "d", "reference", "data", "d", 100, "image", 20, "top-1 accuracy"),
     *("share", True, "compute", 0.9, STEPS, STEPS),  # type: ignore[arg-type]
 )
 MAKERS: dict[str, Callable[..., Figure]] = {

@@ -18,9 +18,9 @@ from quantscope.model import bundled_models
 from quantscope.progress import Progress, silent
 from quantscope.quantize import LayerOverride, PtqConfig, quantize_onnx
 from quantscope.run import Evaluation, compare_evaluations, evaluate
-from quantscope.study.sensitivity import graph as sensitivity_graph
 from quantscope.study.sensitivity.results import RowMode, Sensitivity
 from quantscope.study.sensitivity.sensitivity import sensitivity
+from quantscope.study.sweep import graph as sweep_graph
 
 SAMPLE = load_sample().take(12)
 RNG = np.random.default_rng(11)
@@ -258,7 +258,7 @@ def test_batch_and_threads_change_nothing(both: Sensitivity, net: Path, float_ne
 def test_variants_that_do_not_fit_one_graph_give_the_same(
     both: Sensitivity, net: Path, float_net: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sensitivity_graph, "MOST_NODES", 70)
+    monkeypatch.setattr(sweep_graph, "MOST_NODES", 70)
     result = sensitivity(net, PICTURES, float_model=float_net, mode="both")
     assert result.rows == both.rows
 

@@ -49,7 +49,7 @@ from quantscope.report.figures import (
     weight_histograms,
     weights_heatmap,
 )
-from quantscope.run import MOVING_OPS, capture
+from quantscope.run import MOVING_OPS, capture, saturates_8bit_products
 from quantscope.run.compare import TensorComparison
 
 _HEAD = {
@@ -134,7 +134,8 @@ def _kernel(session: Session, layer: Layer | None) -> str:
         return ""
     text = word("kernel", f"{found.kernel} kernel")
     if found.saturates:
-        text += f", {word('saturates', 'saturates')}"
+        where = "saturates" if saturates_8bit_products() else "can saturate on other CPUs"
+        text += f", {word('saturates', where)}"
     title = safe(found.why or found.executed_as or "merged into another layer")
     return f'<span class="qs-faint" title="{title}">{text}</span>'
 
@@ -349,7 +350,7 @@ def _channels(session: Session, tensor: QuantTensor | None, theme: ThemeName) ->
     comparison = session.comparison
     if tensor is not None and row is not None and comparison and len(row.channels) > 1:
         yield Wanted(
-            ("channels", tensor.name, comparison.images, theme),
+            ("channels", tensor.name, comparison.images, comparison.execution, theme),
             f"Error by channel of {tensor.name}",
             lambda: channel_error(row, params=tensor.params, theme=theme),
             height=3.1,

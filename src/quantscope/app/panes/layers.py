@@ -42,14 +42,14 @@ def _wanted(session: Session, theme: ThemeName) -> Iterator[Wanted]:
     comparison = session.comparison
     if comparison is not None:
         yield Wanted(
-            ("sqnr along", comparison.images, theme),
+            ("sqnr along", comparison.images, comparison.execution, theme),
             "Signal to quantization noise along the network",
             lambda: sqnr_along(comparison, theme=theme),
             width=WHOLE,
             height=3.2,
         )
         yield Wanted(
-            ("sources along", comparison.images, theme),
+            ("sources along", comparison.images, comparison.execution, theme),
             "Where the error comes from",
             lambda: error_sources(comparison, theme=theme),
             width=WHOLE,

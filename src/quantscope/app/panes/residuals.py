@@ -36,7 +36,7 @@ def wanted(session: Session, *, theme: ThemeName) -> list[Wanted]:
     images = comparison.images if comparison else 0
     return [
         Wanted(
-            ("residuals", images, theme),
+            ("residuals", images, session.compared_in, theme),
             "Branches of every sum",
             lambda: residual_branches(found, comparison, theme=theme),
             width=WHOLE,

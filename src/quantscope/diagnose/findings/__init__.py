@@ -19,10 +19,15 @@ from quantscope.diagnose.findings import (
     branches,
     channel_spread,
     clipping,
+    constant_channel,
     float_layer,
+    lost_channels,
     lost_clip,
+    mean_shift,
     missing_class,
+    needs_bits,
     one_class,
+    outlier_channels,
     outliers,
     preprocessing,
     saturating,
@@ -30,8 +35,9 @@ from quantscope.diagnose.findings import (
     wide_range,
 )
 from quantscope.diagnose.results import Finding
+from quantscope.plain_text import many
 
-__all__ = ["FINDERS", "KINDS", "find_all", "find_in_answers", "matters"]
+__all__ = ["FINDERS", "KINDS", "dead_notes", "find_all", "find_in_answers", "matters"]
 
 _MODULES = (
     outliers,
@@ -48,6 +54,11 @@ _MODULES = (
     preprocessing,
     uncovered,
     missing_class,
+    lost_channels,
+    constant_channel,
+    outlier_channels,
+    needs_bits,
+    mean_shift,
 )
 
 FINDERS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = tuple(m.find for m in _MODULES)
@@ -76,3 +87,16 @@ def matters(finding: Finding) -> bool:
     if finding.kind != saturating.KIND or cost is None:
         return True
     return cost.helps or (cost.sqnr_change_db or 0.0) > _KERNELS_DB
+
+
+def dead_notes(evidence: Evidence) -> tuple[str, ...]:
+    """Say which channels are constant in the float model already: no fault of quantization."""
+    dead = lost_channels.dead_channels(evidence)
+    if not dead:
+        return ()
+    shown = ", ".join(f"{count} of {name}" for name, count in list(dead.items())[:3])
+    more = f" and of {len(dead) - 3} more tensors" if len(dead) > 3 else ""
+    return (
+        f"{many(sum(dead.values()), 'channel')} of the float model, constant for all these samples "
+        f"({shown}{more}), could be taken out: that would save time, not accuracy.",
+    )

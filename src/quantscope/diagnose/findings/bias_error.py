@@ -20,10 +20,10 @@ _BIAS_STEPS = 1.0
 _OUTPUT_STEPS = 0.5
 
 
-def find(evidence: Evidence) -> Iterator[Finding]:
+def off_biases(evidence: Evidence) -> dict[str, Place]:
     """Hold each channel's error against the step of the sums, and of the layer's output."""
     compared = {row.name: row for tensor, row in evidence.rows if tensor.role == "bias"}
-    places: list[Place] = []
+    places: dict[str, Place] = {}
     for each in added_biases(evidence.network):
         row = compared.get(each.bias.name)
         out = next((o.quant for o in each.layer.outputs if o.quant), None)
@@ -36,28 +36,32 @@ def find(evidence: Evidence) -> Iterator[Finding]:
         if not bad.any():
             continue
         channel = int(np.argmax(np.where(bad, error, -1)))
-        places.append(
-            Place(
-                each.bias.name,
-                f"{int(bad.sum())} of {bad.size} channels are off by more than rounding; channel "
-                f"{channel} by {error[channel]:.4g}, {error[channel] / step:.1f} steps of "
-                f"{out.name}",
-                {
-                    "channels_off": int(bad.sum()),
-                    "channels": int(bad.size),
-                    "channel": channel,
-                    "error": float(error[channel]),
-                    "error_output_steps": float(error[channel] / step),
-                },
-            )
+        places[each.bias.name] = Place(
+            each.bias.name,
+            f"{int(bad.sum())} of {bad.size} channels are off by more than rounding; channel "
+            f"{channel} by {error[channel]:.4g}, {error[channel] / step:.1f} steps of "
+            f"{out.name}",
+            {
+                "channels_off": int(bad.sum()),
+                "channels": int(bad.size),
+                "channel": channel,
+                "error": float(error[channel]),
+                "error_output_steps": float(error[channel] / step),
+            },
         )
+    return places
+
+
+def find(evidence: Evidence) -> Iterator[Finding]:
+    """Tell of all biases that rounding does not explain."""
+    places = off_biases(evidence)
     if places:
-        names = tuple(place.where for place in places)
+        names = tuple(places)
         yield Finding(
             KIND,
             f"In {many(len(places), 'layer')}, the bias is farther off than rounding explains",
             WHY,
-            tuple(places),
+            tuple(places.values()),
             (Remedy("keep these biases float", tuple(Off(name) for name in names)),),
             tensors=names,
         )

@@ -28,7 +28,7 @@ from quantscope.model.onnx.file import (
     port_of,
 )
 from quantscope.model.onnx.graph import OnnxGraph, input_names, open_graph, output_names
-from quantscope.model.onnx.known import MOST_NUMBERS, known_values
+from quantscope.model.onnx.known import OnnxConstants
 from quantscope.model.onnx.layer_parts import attributes_of, subgraph_names
 from quantscope.model.onnx.lift import lift_to_qdq
 from quantscope.model.onnx.model import OnnxModel
@@ -40,11 +40,11 @@ from quantscope.model.onnx.tensors import subgraphs
 __all__ = [
     "DEFAULT_DOMAINS",
     "ENDS_KEY",
-    "MOST_NUMBERS",
     "MOVES_INTEGERS",
     "QDQ_OPS",
     "QOPERATOR_OPS",
     "Format",
+    "OnnxConstants",
     "OnnxFile",
     "OnnxGraph",
     "OnnxModel",
@@ -52,7 +52,6 @@ __all__ = [
     "check_model",
     "ends_in_softmax",
     "input_names",
-    "known_values",
     "layout_of",
     "lift_to_qdq",
     "load_onnx",

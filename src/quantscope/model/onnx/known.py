@@ -1,9 +1,11 @@
-"""This module computes the values of a graph that its shapes decide: sizes, places, small factors.
+"""This module gives a graph's constants, and the values that its shapes decide: sizes, places.
 
 Exporters write them as operators (`Shape`, `Gather`, `Div`), which optimizers replace by constants.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -13,15 +15,42 @@ from numpy.typing import NDArray
 
 from quantscope.errors import BadModelError
 from quantscope.model.onnx.graph import OnnxGraph, input_names, output_names
+from quantscope.model.stored import MOST_NUMBERS
 
 Array = NDArray[Any]
 _Attributes = Mapping[str, Any]
 
-MOST_NUMBERS = 4096
-"""Constants of more numbers are not read to be compared."""
-
 # What does not change when the unknown sizes do, is known.
 _SIZES = (11, 13)
+
+
+@dataclass(frozen=True, eq=False)
+class OnnxConstants:
+    """The constants of a graph, and the values that follow from them and from fixed shapes."""
+
+    graph: OnnxGraph
+
+    @cached_property
+    def known(self) -> Mapping[str, Array]:
+        return known_values(self.graph)
+
+    def laid_out(self, name: str, stored: Array | None = None) -> Array | None:
+        """Follow a constant through Transpose and Reshape, from `stored` where that is given."""
+        graph = self.graph
+        found = graph.array(name) if stored is None else None
+        if found is not None:
+            return found
+        node = graph.makers.get(name)
+        if node is None or node.op_type not in ("Transpose", "Reshape", "Unsqueeze", "Squeeze"):
+            return stored
+        before = self.laid_out(input_names(node)[0], stored)
+        if before is None or node.op_type == "Transpose":
+            perm = node.attributes.get("perm")
+            return None if before is None else before.transpose(perm.value if perm else None)
+        shape = graph.type(name).shape or ()
+        whole = [dim for dim in shape if isinstance(dim, int)]
+        fits = len(whole) == len(shape) and np.prod(whole) == before.size
+        return before.reshape(whole) if fits else before
 
 
 def known_values(graph: OnnxGraph) -> dict[str, Array]:

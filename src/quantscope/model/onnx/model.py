@@ -15,6 +15,7 @@ from quantscope.model.network import Network, Port
 from quantscope.model.onnx.file import OnnxFile, ends_in_softmax, load_onnx
 from quantscope.model.onnx.graph import OnnxGraph, open_graph
 from quantscope.model.onnx.input_uses import input_uses
+from quantscope.model.onnx.known import OnnxConstants
 from quantscope.model.onnx.lift import LIFTED_OPS, lift_to_qdq
 from quantscope.model.onnx.quantizers_off import switch_quantizers_off, write_out_hard_swish
 from quantscope.model.onnx.reader import read_onnx
@@ -58,9 +59,9 @@ class OnnxModel(Model):
         """The nodes, constants, and the shapes that inference finds."""
         return open_graph(self.file)
 
-    @property
-    def onnx_graph(self) -> OnnxGraph:
-        return self.graph
+    @cached_property
+    def stored_constants(self) -> OnnxConstants:
+        return OnnxConstants(self.graph)
 
     def _read_network(self) -> Network:
         return read_onnx(self.graph)

@@ -1,6 +1,6 @@
 """This module reads the constants of layers, and tells how alike two are after quantization."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -12,16 +12,9 @@ from numpy.typing import NDArray
 from quantscope.arithmetic import dequantize, quantize
 from quantscope.errors import BadModelError
 from quantscope.model.network import Layer, Network, Operand
-from quantscope.model.onnx import (
-    MOST_NUMBERS,
-    OnnxGraph,
-    input_names,
-    known_values,
-    load_onnx,
-    open_graph,
-)
-from quantscope.model.opened import Model
+from quantscope.model.opened import Model, open_model
 from quantscope.model.pairing.kinds import LINEAR
+from quantscope.model.stored import MOST_NUMBERS, StoredConstants
 
 Array = NDArray[Any]
 
@@ -45,24 +38,24 @@ class Constants:
     """
 
     network: Network
-    opened: OnnxGraph | None = None
-    """The graph of that network, where it is at hand; otherwise the file is opened."""
+    opened: StoredConstants | None = None
+    """What that network's file stores, where it is open; otherwise the file is opened."""
     _samples: dict[str, Sample | None] = field(default_factory=dict, repr=False)
 
     @cached_property
-    def _graph(self) -> OnnxGraph | None:
+    def _stored(self) -> StoredConstants | None:
         if self.opened is not None or not self.network.keeps_constants:
             return self.opened
-        file = load_onnx(self.network.path)
-        if file.digest != self.network.digest:
+        model = open_model(self.network.path)
+        if model.digest != self.network.digest:
             raise BadModelError(
                 f"{self.network.path.name} has changed since it was read; read it again"
             )
-        return open_graph(file)
+        return model.stored_constants
 
-    @cached_property
-    def _known(self) -> dict[str, Array]:
-        return {} if self._graph is None else known_values(self._graph)
+    @property
+    def _known(self) -> Mapping[str, Array]:
+        return {} if self._stored is None else self._stored.known
 
     def is_data(self, operand: Operand) -> bool:
         """Say whether its values depend on what the model is fed; those of shapes alone do not."""
@@ -81,35 +74,17 @@ class Constants:
         if operand.role == "activation":
             return self._known.get(operand.name)
         if operand.quant is not None and operand.quant.has_data:
-            stored = operand.quant.values()
-            return stored if self._graph is None else self._laid_out(operand.name, stored)
-        if self._graph is None:
+            integers = operand.quant.values()
+            stored = self._stored
+            return integers if stored is None else stored.laid_out(operand.name, integers)
+        if self._stored is None:
             return None
         quant = operand.quant
         if quant is None or quant.float_name is None:
-            return self._laid_out(operand.name, None)
+            return self._stored.laid_out(operand.name)
         # The file quantizes a float constant while it runs, so its reader sees rounded values.
-        given = self._laid_out(quant.float_name, None)
+        given = self._stored.laid_out(quant.float_name)
         return None if given is None else dequantize(quantize(given, quant.params), quant.params)
-
-    def _laid_out(self, name: str, stored: Array | None) -> Array | None:
-        """Follow a constant through Transpose and Reshape, from `stored` where that is given."""
-        graph = self._graph
-        assert graph is not None
-        found = graph.array(name) if stored is None else None
-        if found is not None:
-            return found
-        node = graph.makers.get(name)
-        if node is None or node.op_type not in ("Transpose", "Reshape", "Unsqueeze", "Squeeze"):
-            return stored
-        before = self._laid_out(input_names(node)[0], stored)
-        if before is None or node.op_type == "Transpose":
-            perm = node.attributes.get("perm")
-            return None if before is None else before.transpose(perm.value if perm else None)
-        shape = graph.type(name).shape or ()
-        whole = [dim for dim in shape if isinstance(dim, int)]
-        fits = len(whole) == len(shape) and np.prod(whole) == before.size
-        return before.reshape(whole) if fits else before
 
     def weight_sample(self, layer: Layer, kind: str) -> Sample | None:
         """Sample a layer's weight, once; None where it is not at hand, or not finite."""
@@ -146,7 +121,7 @@ def constants_of(model: Model, network: Network | None = None) -> Constants:
 
     `network` is what was read of it where that is not the model's own: weights alone have none.
     """
-    return Constants(network or model.network, model.onnx_graph)
+    return Constants(network or model.network, model.stored_constants)
 
 
 def weight_likeness(a: Sample, b: Sample) -> float | None:

@@ -9,7 +9,13 @@ from onnx.reference import ReferenceEvaluator
 
 from quantscope.arithmetic import dequantize, quantize
 from quantscope.model import Layer, Network, QuantTensor
-from quantscope.model.onnx import DEFAULT_DOMAINS, OnnxGraph, input_names, output_names
+from quantscope.model.onnx import (
+    DEFAULT_DOMAINS,
+    OnnxConstants,
+    OnnxGraph,
+    input_names,
+    output_names,
+)
 from quantscope.model.pairing import Constants
 from quantscope.run.integers.layer import Array, refusal
 
@@ -67,7 +73,7 @@ def pass_layer(network: Network, graph: OnnxGraph, layer: Layer, reason: str) ->
     evaluable = node is not None and node.domain in DEFAULT_DOMAINS
     if node is None or not evaluable or layer.op_type != layer.file_op_type:
         raise refusal(network, layer, reason)
-    constants = Constants(network, graph)
+    constants = Constants(network, OnnxConstants(graph))
     stored: dict[str, Array] = {}
     for operand in layer.inputs:
         if operand.role == "activation":

@@ -21,10 +21,9 @@ from quantscope.edit import Editor
 from quantscope.errors import BadModelError
 from quantscope.model import Network, read_onnx
 from quantscope.model.onnx import QDQ_OPS, QOPERATOR_OPS, OnnxModel
-from quantscope.run.kernels import INT8_OPTION, MOVING_OPS, KernelMap, LayerKernel
+from quantscope.run.kernels import INT8_OPTION, MOVING_OPS, KernelChange, KernelMap, LayerKernel
 from quantscope.run.onnx.sessions import reason_of, session_options
 from quantscope.run.onnx.suffix import ValueGraph, executed_graph
-from quantscope.run.whatif import KernelChange
 
 
 def name_by_layer(proto: onnx.ModelProto, network: Network) -> onnx.ModelProto:

@@ -9,11 +9,12 @@ from quantscope.data import Samples
 from quantscope.edit import Applied, Editor
 from quantscope.progress import Progress
 from quantscope.run.evaluate import Evaluation
+from quantscope.run.kernels import KernelChange
 from quantscope.run.onnx.kernels import KernelWatch
 from quantscope.run.onnx.suffix import SuffixRunner, ValueGraph
 from quantscope.run.onnx.whatif_sqnr import SqnrReader
 from quantscope.run.outputs import Outputs, gather_outputs
-from quantscope.run.whatif import DownstreamSqnr, KernelChange
+from quantscope.run.whatif import DownstreamSqnr
 
 if TYPE_CHECKING:
     from quantscope.run.onnx.runnable import OnnxRunnable

@@ -11,13 +11,14 @@ from quantscope.edit import Applied, Editor
 from quantscope.model import need_original, open_model
 from quantscope.progress import Progress
 from quantscope.run.evaluate import Evaluation
+from quantscope.run.kernels import KernelChange
 from quantscope.run.outputs import Outputs, gather_outputs
 from quantscope.run.runnable import open_runnable
 from quantscope.run.torch.joint_run import pair_programs
 from quantscope.run.torch.program import ProgramRunnable
 from quantscope.run.torch.runnable import program_of
 from quantscope.run.torch.whatif_sqnr import ProgramSqnr
-from quantscope.run.whatif import DownstreamSqnr, KernelChange
+from quantscope.run.whatif import DownstreamSqnr
 
 _ANSWERS = 32
 

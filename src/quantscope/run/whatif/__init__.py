@@ -5,13 +5,14 @@
 second answer.
 """
 
+from quantscope.run.kernels import KernelChange
 from quantscope.run.whatif.downstream import (
     NOT_QUANTIZED,
     DownstreamSqnr,
     mark_unquantized,
     unseen_activations,
 )
-from quantscope.run.whatif.runner import EditedRunner, KernelChange
+from quantscope.run.whatif.runner import EditedRunner
 from quantscope.run.whatif.whatif import QUICK, Effect, WhatIf
 
 __all__ = [

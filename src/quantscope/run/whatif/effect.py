@@ -12,7 +12,7 @@ from quantscope.model import QuantParams
 from quantscope.progress import Progress, silent
 from quantscope.run.evaluation import Evaluation
 from quantscope.run.evaluation_delta import EvaluationDelta
-from quantscope.run.whatif.runner import KernelChange
+from quantscope.run.kernels import KernelChange
 
 SCHEMA_VERSION = 1
 

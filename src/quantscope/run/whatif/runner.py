@@ -1,21 +1,14 @@
 """The protocol of an object that runs a model and edited versions of it on one set of samples."""
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from quantscope.data import Samples
 from quantscope.edit import Applied
 from quantscope.progress import Progress
 from quantscope.run.evaluate import Evaluation
+from quantscope.run.kernels import KernelChange
 from quantscope.run.outputs import Outputs
 from quantscope.run.whatif.downstream import DownstreamSqnr
-
-
-class KernelChange(NamedTuple):
-    """A layer that runtime execution runs otherwise in the edited than in the unedited model."""
-
-    layer: str
-    before: str
-    after: str
 
 
 class EditedRunner(Protocol):

@@ -11,13 +11,14 @@ from quantscope.progress import Progress, silent
 from quantscope.run.evaluate import MeasureSource
 from quantscope.run.evaluation import Evaluation
 from quantscope.run.evaluation_delta import EvaluationDelta, compare_evaluations
+from quantscope.run.kernels import KernelChange
 from quantscope.run.measure import find_measure
 from quantscope.run.outputs import same_outputs
 from quantscope.run.runnable import open_runnable
 from quantscope.run.whatif.baseline import Baseline
 from quantscope.run.whatif.downstream import DownstreamSqnr
 from quantscope.run.whatif.effect import Effect, Prediction
-from quantscope.run.whatif.runner import EditedRunner, KernelChange
+from quantscope.run.whatif.runner import EditedRunner
 
 __all__ = ["DownstreamSqnr", "Effect", "KernelChange", "Prediction", "WhatIf"]
 

@@ -8,7 +8,7 @@ from quantscope.data import Samples
 from quantscope.edit import EditedRole, Editor, SetBits, parts_of
 from quantscope.model import Execution, ModelSource, QuantTensor
 from quantscope.progress import Progress, silent
-from quantscope.run import Evaluation, MeasureSource, compare_evaluations
+from quantscope.run import Evaluation, MeasureSource, Origin, compare_evaluations
 from quantscope.study.bits.bit_map import BITS, check_widths
 from quantscope.study.variants import VariantBench
 
@@ -39,18 +39,12 @@ class BitCurve:
 
 
 @dataclass(frozen=True, eq=False)
-class BitCurves:
+class BitCurves(Origin):
     """The curves of all weights and activations of a network, in its order.
 
     `base` is the score of the network as it is, `floats` the float network's.
     """
 
-    model: str
-    digest: str
-    float_model: str
-    execution: Execution
-    data: str
-    data_digest: str
     samples: int
     sample_word: str
     measure: str
@@ -100,12 +94,7 @@ def bit_curves(
     base = bench.base
     floats = bench.floats.scored
     return BitCurves(
-        model=base.model,
-        digest=base.digest,
-        float_model=bench.floats.model,
-        execution=execution,
-        data=base.data,
-        data_digest=base.data_digest,
+        **vars(bench.origin),
         samples=base.images,
         sample_word=base.sample_word,
         measure=base.score.measure,

@@ -11,7 +11,7 @@ from quantscope.edit import Edit, Editor, SetBits
 from quantscope.errors import BadConfigError
 from quantscope.model import Execution, Layer, ModelSource
 from quantscope.progress import Progress, silent
-from quantscope.run import Evaluation, MeasureSource, compare_evaluations
+from quantscope.run import Evaluation, MeasureSource, Origin, compare_evaluations
 from quantscope.study.bits.bit_map import check_widths
 from quantscope.study.bits.curves import find_subjects
 from quantscope.study.variants import VariantBench
@@ -48,18 +48,12 @@ class FrontierPoint:
 
 
 @dataclass(frozen=True, eq=False)
-class Frontier:
+class Frontier(Origin):
     """The points of a walk, from the widest to the narrowest, and the uniform ones beside it.
 
     `delta` of a point is its score minus the float network's.
     """
 
-    model: str
-    digest: str
-    float_model: str
-    execution: Execution
-    data: str
-    data_digest: str
     samples: int
     sample_word: str
     ranked_on: int
@@ -132,12 +126,7 @@ def walk_frontier(
         return _point(step, bits, found[key], floats, costs)
 
     return Frontier(
-        model=base.model,
-        digest=base.digest,
-        float_model=floats.model,
-        execution=execution,
-        data=base.data,
-        data_digest=base.data_digest,
+        **vars(bench.origin),
         samples=base.images,
         sample_word=base.sample_word,
         ranked_on=len(few.samples),

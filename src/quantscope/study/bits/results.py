@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from quantscope.model import Execution
+from quantscope.run import Origin
 
 SCHEMA_VERSION = 1
 
@@ -44,19 +44,12 @@ def label_of(weights: Width, activations: Width) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class BitMap:
+class BitMap(Origin):
     """The cells of all pairs of widths, float as the last row and column.
 
     `unit` is what scores count in, "share" or "dB".
     """
 
-    model: str
-    digest: str
-    float_model: str
-    float_digest: str
-    execution: Execution
-    data: str
-    data_digest: str
     samples: int
     sample_word: str
     measure: str

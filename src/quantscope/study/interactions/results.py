@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from quantscope.model import Execution
-from quantscope.run import Estimate
+from quantscope.run import Estimate, Origin
 from quantscope.study.sensitivity import NotSwitched, RowMode
 
 SCHEMA_VERSION = 1
@@ -51,20 +50,13 @@ class Pair:
 
 
 @dataclass(frozen=True, eq=False)
-class _Measured:
+class _Measured(Origin):
     """What was measured, on what, and by which measure.
 
     `loss` and `noise` are what the whole costs: the quantized network against the one with all of
     `alone` switched off. `by_score`: the measure ranks, else the noise.
     """
 
-    model: str
-    digest: str
-    float_model: str
-    float_digest: str
-    execution: Execution
-    data: str
-    data_digest: str
     images: int
     sample_word: str
     measure: str

@@ -1,8 +1,8 @@
 """Which layers the score of a quantized network hangs on.
 
-`sensitivity.py` is the way in: it switches each layer's quantization. `graph.py` puts all variants
-into one graph that computes once what they have in common, `sweep.py` runs it, `rows.py` ranks,
-`results.py` is what comes of it; `targets.py` finds what can be switched.
+`sensitivity.py` is the way in: it switches each layer's quantization and sweeps all of them at once
+(`study/sweep/`), `targets.py` finds what can be switched, `rows.py` ranks, `results.py` is what
+comes of it.
 """
 
 from quantscope.study.sensitivity.results import (
@@ -14,7 +14,6 @@ from quantscope.study.sensitivity.results import (
     SensitivityRow,
 )
 from quantscope.study.sensitivity.sensitivity import sensitivity
-from quantscope.study.sensitivity.sweep import Sweep, fitting_batch
 from quantscope.study.sensitivity.targets import Targets, find_targets
 
 __all__ = [
@@ -24,9 +23,7 @@ __all__ = [
     "RowMode",
     "Sensitivity",
     "SensitivityRow",
-    "Sweep",
     "Targets",
     "find_targets",
-    "fitting_batch",
     "sensitivity",
 ]

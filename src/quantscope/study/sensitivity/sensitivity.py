@@ -40,8 +40,8 @@ from quantscope.run.compare import from_another
 from quantscope.run.onnx.suffix import ValueGraph, executed_graph, value_graph
 from quantscope.study.sensitivity.results import Mode, RowMode, Sensitivity
 from quantscope.study.sensitivity.rows import Judge, Variant
-from quantscope.study.sensitivity.sweep import Sweep, fitting_batch
 from quantscope.study.sensitivity.targets import find_targets
+from quantscope.study.sweep import Sweep, fitting_batch
 
 _FLOAT, _BASE, _LAYER = "float", "base", "layer "
 _LIFTED = "What runs is the QDQ form, whose kernels are not always those of the QOperator file"

@@ -11,7 +11,7 @@ from quantscope.edit import Editor, Off
 from quantscope.progress import silent
 from quantscope.run import gather_outputs, open_runnable
 from quantscope.run.onnx.suffix import value_graph
-from quantscope.study.sensitivity.sweep import Sweep
+from quantscope.study.sweep import Sweep
 
 BATCH = 2
 

@@ -11,8 +11,8 @@ from onnx import helper, numpy_helper
 from quantscope.edit import Editor, Off
 from quantscope.run.onnx.sessions import session_of
 from quantscope.run.onnx.suffix.graph import value_graph
-from quantscope.study.sensitivity import graph as sensitivity_graph
-from quantscope.study.sensitivity.graph import SharedGraph
+from quantscope.study.sweep import graph as sweep_graph
+from quantscope.study.sweep.graph import SharedGraph
 
 FLOAT = onnx.TensorProto.FLOAT
 ROWS = np.linspace(-2, 2, 12, dtype=np.float32).reshape(4, 3)
@@ -156,10 +156,10 @@ def test_another_opset_needs_another_graph() -> None:
 def test_a_full_graph_takes_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     merged = shared(scaled(2))
     assert merged.takes(value_graph(scaled(3)))
-    monkeypatch.setattr(sensitivity_graph, "MOST_NODES", 6)
+    monkeypatch.setattr(sweep_graph, "MOST_NODES", 6)
     assert not merged.takes(value_graph(scaled(3)))
     monkeypatch.undo()
-    monkeypatch.setattr(sensitivity_graph, "MOST_BYTES", 100)
+    monkeypatch.setattr(sweep_graph, "MOST_BYTES", 100)
     assert not merged.takes(value_graph(scaled(3)))
 
 

@@ -23,7 +23,7 @@ from quantscope.run import (
 )
 from quantscope.run.onnx import reason_of, session_of
 from quantscope.run.onnx.suffix import ValueGraph, intake_of
-from quantscope.study.sensitivity.graph import SharedGraph
+from quantscope.study.sweep.graph import SharedGraph
 
 # What the variants have in common should still be near the cores when they read it; measured.
 _ACTIVATION_BYTES_A_BATCH = 2 << 20
