@@ -14,7 +14,9 @@ class Chrome(Selecting):
     `theme` is "light" or "dark", and empty until the browser has told it. A click on an element
     with `data-select`, a selection as JSON, selects it; one on an element with `data-ask` sends
     that message: `{"do": "opener", "field"}` opens the form, `{"do": "tab", "tab"}` turns to a tab,
-    `{"do": "random"}` takes rows made at random.
+    `{"do": "random"}` takes rows made at random, `{"do": "undo"}` and `"redo"` go through the
+    edits: the keys Ctrl+Z, Ctrl+Shift+Z and Ctrl+Y send them. What the Diagnose tab offers it does
+    itself.
 
     `topic` is the page of the help that was asked for, by "more" or by a link to a .md file, as
     `{page, n}`: `n` tells two clicks apart.
@@ -61,7 +63,7 @@ class Opener(anywidget.AnyWidget):
 class EditStrip(anywidget.AnyWidget):
     """The list of edits. `items` are `{text, warning, select}`; a click on the text selects that.
 
-    It asks with `{"do": "remove", "place": ..., "text": ...}`, `"clear"` and `"undo"`.
+    It asks with `{"do": "remove", "place": ..., "text": ...}`, `"clear"`, `"undo"` and `"redo"`.
 
     `numbers` is what the edits do, as `{label, value, delta, note, stale}`; empty while it is not
     known. They are `stale` while those of other edits are on their way.
@@ -73,6 +75,7 @@ class EditStrip(anywidget.AnyWidget):
     items: traitlets.List[Any] = traitlets.List().tag(sync=True)
     numbers = traitlets.Dict().tag(sync=True)
     can_undo = traitlets.Bool(False).tag(sync=True)
+    can_redo = traitlets.Bool(False).tag(sync=True)
 
 
 class Job(anywidget.AnyWidget):
