@@ -1,4 +1,4 @@
-"""What bits buy: the score of a network for every pair of widths of its weights and activations.
+"""Bits buy score: measure it for every pair of widths of a network's weights and activations.
 
 How it is put together
 - `cells.py` measures one cell, wherever a job runs.

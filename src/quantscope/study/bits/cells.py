@@ -21,7 +21,7 @@ _FLOAT_BITS = 32
 
 @dataclass(frozen=True, eq=False)
 class CellSetting:
-    """What all cells of a map share; sent along with each to wherever it runs.
+    """The things that all cells of a map share; sent along with each to wherever it runs.
 
     `key` is the same for the same models, samples, measure and execution. `base` and `floats` are
     the content of the two files.

@@ -20,7 +20,7 @@ from quantscope.study.bits.results import Measured
 from quantscope.study.variants import VariantBench
 
 Saving = Literal["size", "compute"]
-"""What a step shall save: bytes of weights, or products times the bits of both of their sides."""
+"""A step shall save one of these: bytes of weights, or products times their sides' bits."""
 
 EditsOf = Callable[[Mapping[str, int]], Sequence[Edit]]
 
@@ -167,7 +167,7 @@ def walk_frontier(
 
 @dataclass(frozen=True)
 class Costs:
-    """What the bits of a network's tensors cost.
+    """The costs of the bits of a network's tensors.
 
     `tensors` are those whose bits are set, each with the names of all that follow it. `weights` are
     counts of values, `products` the layers' multiply-accumulates with the tensors of both sides.
