@@ -64,3 +64,26 @@ def test_a_float_model_is_one_line() -> None:
         "resnet8.onnx is a float model: nothing in it is quantized, so there is nothing to "
         "diagnose; quantize it first: quantscope quantize resnet8 -o OUT.onnx"
     )
+
+
+def test_a_page_is_written_that_says_the_same(clipped: Path, tmp_path: Path) -> None:
+    page = tmp_path / "diagnosis.html"
+    text = printed(clipped, "--images", 100, "--try", "--html", page)
+    assert text.rstrip().endswith("diagnosis.html")
+    content = page.read_text()
+    for words in (
+        "Diagnosis of clipped.onnx",
+        "Clipping costs more than it saves in 1 tensor",
+        "widen 1 range to all values of the calibration samples",
+        "docs/findings.md#clipping",
+        "with all activations float",
+        "sha256",
+    ):
+        assert words in content, words
+    assert "http://" not in content.replace("http://www.w3.org", "") and "src=" not in content
+
+
+def test_too_few_samples_say_how_many_would_do() -> None:
+    result = run("resnet8-int8", "--images", 10)
+    assert str(result.exception).startswith("10 images of cifar10-test-sample say too little")
+    assert "32 would do for a large loss, 1,000 for one of 2 points" in str(result.exception)

@@ -1,10 +1,11 @@
 """Run `quantscope diagnose`: what is wrong with a model, why, and what can be tried."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from quantscope.cli.console import emit_json, progress_bar, show
+from quantscope.cli.console import console, emit_json, progress_bar, show
 from quantscope.cli.options import (
     THOUSAND,
     DataOfThousand,
@@ -16,7 +17,7 @@ from quantscope.cli.options import (
     QuantizedOnnx,
     load_measure,
 )
-from quantscope.cli.outputs import careful
+from quantscope.cli.outputs import Writes, careful
 from quantscope.cli.rows import load_samples, takes_rows
 
 if TYPE_CHECKING:
@@ -58,6 +59,11 @@ def command(
     ] = False,
     measure: MeasureOption = None,
     lower_is_better: LowerIsBetter = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(help="Also write it as a page that works offline."),
+        Writes(".html", ".htm"),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Say what is wrong with a quantized model, what each of it costs, and what can be tried.
@@ -68,8 +74,9 @@ def command(
     """
     from quantscope.data import load
     from quantscope.diagnose import diagnose
+    from quantscope.files import write_whole
     from quantscope.model import open_model
-    from quantscope.report import diagnosis_view
+    from quantscope.report import diagnosis_html, diagnosis_view
 
     counted = load_measure(measure, lower_is_better=lower_is_better)
     opened = open_model(model)
@@ -89,7 +96,11 @@ def command(
             allow_calibration_data=allow_calibration_data,
             progress=progress,
         )
+    if html is not None:
+        write_whole(html, diagnosis_html(result).encode())
     if as_json:
         emit_json(result.to_dict())
         return
     show(diagnosis_view(result))
+    if html is not None:
+        console.print(f"\nWrote {html}", markup=False)

@@ -155,6 +155,12 @@ def attempt_text(attempt: Attempt) -> str:
     return f"{text}: it does not help, as far as these samples can tell"
 
 
+def tried_text(attempt: Attempt) -> str:
+    """Say what a try brought, and that it was run by kernels where it was."""
+    text = attempt_text(attempt)
+    return f"{text}, in the kernels" if attempt.gain and attempt.execution == "runtime" else text
+
+
 def _finding(place: int, finding: Finding, result: Diagnosis) -> Iterator[str | Line]:
     yield Line(f"{place}. {finding.title}", "strong")
     yield f"   {cost_text(finding, result.account.quantized.unit)}"
@@ -166,7 +172,7 @@ def _finding(place: int, finding: Finding, result: Diagnosis) -> Iterator[str | 
     tried = {attempt.remedy.what: attempt for attempt in finding.attempts}
     for remedy in finding.remedies:
         attempt = tried.get(remedy.what)
-        said = "" if attempt is None else f": {attempt_text(attempt)}"
+        said = "" if attempt is None else f": {tried_text(attempt)}"
         how = f" ({remedy.command})" if remedy.command and attempt is None else ""
         yield f"   → {remedy.what}{how}{said}"
 

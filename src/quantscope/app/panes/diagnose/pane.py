@@ -42,7 +42,7 @@ def pane_html(
         if why := session.failures.get("tried"):
             parts.append(line(why, kind="qs-bad"))
         parts.append(layers_html(session, diagnosis.account, selection))
-        parts += [line(f"{note}.", kind="qs-faint") for note in diagnosis.notes]
+        parts += [line(note, kind="qs-faint") for note in diagnosis.notes]
     body = "".join(parts)
     return mo.Html(f'<div class="qs-layer qs-diagnose" data-testid="diagnosis">{body}</div>')
 
