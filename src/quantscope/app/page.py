@@ -51,7 +51,7 @@ from quantscope.app.widgets import (
     Tabs,
     drawing_of,
 )
-from quantscope.app.words import WORDS
+from quantscope.app.words import EXECUTIONS, WORDS
 from quantscope.app.worker import Work, Worker
 from quantscope.errors import QuantscopeError
 from quantscope.model import Execution
@@ -61,8 +61,8 @@ from quantscope.progress import Progress
 _MOST_SESSIONS = 3
 
 WAYS = (
-    {"key": "stated", "label": "as the file states it", "word": "reference"},
-    {"key": "run", "label": "as this CPU runs it", "word": "runtime"},
+    {"key": "stated", "label": EXECUTIONS["reference"], "word": "reference"},
+    {"key": "run", "label": EXECUTIONS["runtime"], "word": "runtime"},
 )
 _WAY_OF: dict[Execution, str] = {"reference": "stated", "runtime": "run"}
 
