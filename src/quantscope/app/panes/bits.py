@@ -8,7 +8,7 @@ import marimo as mo
 from quantscope.app.painter import Wanted
 from quantscope.app.panes.parts import QUANTIZE, line, missing, offer, safe, table
 from quantscope.app.panes.scores import value_text
-from quantscope.app.panes.what_if.answers import editor_of
+from quantscope.app.panes.what_if import editor_of
 from quantscope.app.pictures import WHOLE
 from quantscope.app.session import Session
 from quantscope.app.widgets import Job, Live
