@@ -5,7 +5,7 @@ than the float model does; where it does not, by what its score loses. `find.py`
 or a study, `answers.py` counts, `results.py` is what comes of it.
 """
 
-from quantscope.study.harm.find import find_harm, harm_of_study
+from quantscope.study.harm.find import find_harm, harm_of_study, write_harm
 from quantscope.study.harm.results import Harm, HarmedClass, HarmedSample
 
-__all__ = ["Harm", "HarmedClass", "HarmedSample", "find_harm", "harm_of_study"]
+__all__ = ["Harm", "HarmedClass", "HarmedSample", "find_harm", "harm_of_study", "write_harm"]

@@ -1,10 +1,13 @@
 """Find who is harmed: by variants that were evaluated, or by the configurations of a study."""
 
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from quantscope.errors import BadDataError
+from quantscope.files import write_whole
 from quantscope.model import Execution
 from quantscope.run import Evaluation, Score
 from quantscope.study.harm.answers import Answers, Floats
@@ -53,6 +56,7 @@ def find_harm(floats: Evaluation, variants: Mapping[str, Evaluation]) -> Harm:
         sample_word=floats.sample_word,
         measure=first.score.measure,
         unit=first.score.unit,
+        higher_is_better=first.score.higher_is_better,
         has_float_score=floats.scored is not None,
         provenance=floats.provenance,
     )
@@ -103,9 +107,17 @@ def harm_of_study(result: StudyResult, execution: Execution = "reference") -> Ha
         sample_word=base.sample_word,
         measure=result.score.measure,
         unit=result.score.unit,
+        higher_is_better=result.score.higher_is_better,
         has_float_score=result.has_float_score,
         provenance=facts,
     )
+
+
+def write_harm(harms: Mapping[Execution, Harm], folder: Path) -> None:
+    """Write `harm.json`, by the execution."""
+    values = {execution: harm.to_dict() for execution, harm in harms.items()}
+    text = json.dumps(values, indent=1, allow_nan=False, ensure_ascii=False)
+    write_whole(folder / "harm.json", text.encode())
 
 
 def _loss(found: Floats, floats: Floats | None, score: Score | StudyScore) -> Floats:

@@ -67,6 +67,7 @@ class Harm:
     sample_word: str
     measure: str
     unit: str
+    higher_is_better: bool
     variants: tuple[str, ...]
     tells_classes: bool
     has_labels: bool
