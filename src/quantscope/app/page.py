@@ -98,7 +98,7 @@ class Page:
         """The edits of each model that this page has shown."""
         self._asked: Given | None = None
         self._is_chosen = begun.place.selection is not None
-        """Whether a person has selected something; until then the page shows the worst layer."""
+        """It says whether a person chose a layer; until then the page shows the worst one."""
         self._usual: Selection | None = None
         self._selects = False
         self._opening = Lock()

@@ -1,4 +1,4 @@
-"""What can be done for a quantized model, as edits: each cure is a function of a model and samples.
+"""A cure is what can be done for a quantized model, as edits: a function of a model and samples.
 
     found = correct_biases("resnet8-int8", calibration_set(256))
     found.edits, found.explanation, found.before, found.after
