@@ -6,6 +6,12 @@ def many(count: int, thing: str) -> str:
     return f"{count:,} {thing}{'s' * (count != 1)}"
 
 
+def with_article(op_type: str) -> str:
+    """Put `a` or `an` before the name of an operator, as it is spoken."""
+    spoken_with_vowel = op_type[:1] in "AEIOU" or op_type in ("LSTM", "RNN")
+    return f"{'an' if spoken_with_vowel else 'a'} {op_type}"
+
+
 def printable(name: str) -> str:
     """Give a name on one line that cannot steer a terminal: what does not print is escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)

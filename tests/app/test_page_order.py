@@ -10,7 +10,7 @@ from quantscope.app.page import Page, Setters
 from quantscope.app.panes import trace
 from quantscope.app.place import Given, Selection, begin_at
 from quantscope.app.session import Session
-from quantscope.edit import SetScale
+from quantscope.edit import Off, SetScale
 from quantscope.errors import QuantscopeError
 from quantscope.run.compare import compare
 
@@ -114,8 +114,8 @@ def test_one_switch_turns_the_whole_page_to_what_this_cpu_runs(page: Page) -> No
     list(session.compare(session.quick))
     page.refresh()
     stated = page.tensors.rows
-    page.way.value = "runtime"
-    assert page.chrome.address["run"] == "runtime"
+    page.way.value = "run"
+    assert page.chrome.address["run"] == page.bench.way_choice.value == "runtime"
     assert eventually(lambda: page.seen.comparison is not None and not page.job.running)
     expected = compare("resnet8-int8", session.quick, execution="runtime")
     shown = {row["key"]: row["sort"] for row in page.tensors.rows}
@@ -124,5 +124,33 @@ def test_one_switch_turns_the_whole_page_to_what_this_cpu_runs(page: Page) -> No
     inside = [text for text in page.graph.metrics[0]["texts"].values() if text == "in a kernel"]
     assert len(inside) == len(expected.unseen) > 0
     assert session.comparison.execution == "reference"
-    page.way.value = "reference"
+    page.way.value = "stated"
     assert page.tensors.rows == stated
+
+
+def test_edits_belong_to_a_page_and_its_address(page: Page) -> None:
+    edits = (SetScale("stem.out", 0.1), Off("head"))
+    assert page.bench.put(edits[:1]) == page.bench.put(edits) == ""
+    address = dict(page.chrome.address)
+    setters = Setters(*[lambda _: None for _ in Setters.__dataclass_fields__])
+    fresh = Page(begin_at({"model": "resnet8-int8"}, {}), setters)
+    again = Page(begin_at({"model": "resnet8-int8"}, address), setters)
+    try:
+        assert fresh.edits == () and not fresh.bench.history
+        assert again.edits == edits
+        again.bench.undo()
+        assert (again.edits, page.edits) == (edits[:1], edits)
+        again.bench.redo()
+        assert again.edits == edits
+    finally:
+        for one in (fresh, again):
+            one.close()
+
+
+def test_edits_that_the_model_does_not_take_are_left_out(page: Page) -> None:
+    page.bench.put((Off("head"),))
+    query = {**page.chrome.address, "model": "resnet8"}
+    setters = Setters(*[lambda _: None for _ in Setters.__dataclass_fields__])
+    other = Page(begin_at({"model": "resnet8-int8"}, query), setters)
+    assert other.edits == () and other.chrome.address["edits"] == ""
+    other.close()

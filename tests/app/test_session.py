@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from quantscope.app.editing import edits_of, keep_edits
+from quantscope.app.editing import History, history_of, keep_history
 from quantscope.app.memo import Memo
 from quantscope.app.metrics import metrics, node_keys
 from quantscope.app.opened import Opened, open_pair
@@ -89,18 +89,17 @@ def test_sessions_of_the_same_pair_are_shared(opened: Opened) -> None:
     assert session_for(opened) is session_for(opened)
 
 
-def test_a_copy_has_a_session_name_and_edits_of_its_own(opened: Opened, tmp_path: Path) -> None:
+def test_a_copy_has_a_session_name_and_history_of_its_own(opened: Opened, tmp_path: Path) -> None:
     path, linked = tmp_path / "mine.onnx", tmp_path / "linked.onnx"
     path.write_bytes(opened.path.read_bytes())
     linked.symlink_to(path)
-    keep_edits(opened, (Off("stem"),))
+    keep_history(opened, (Off("stem"),), History(((),)))
     for copy, name in ((open_pair(path), "mine.onnx"), (open_pair(linked), "linked.onnx")):
         assert copy.network.digest == opened.network.digest
         assert session_for(copy).opened.name == name
-        assert edits_of(copy) == ()
+        assert not history_of(copy, (Off("stem"),))
     assert session_for(opened).opened.name == "resnet8-int8"
-    assert edits_of(opened) == (Off("stem"),)
-    keep_edits(opened, ())
+    assert history_of(opened, (Off("stem"),))
 
 
 def test_float_model_is_opened_alone() -> None:

@@ -10,6 +10,7 @@ import pytest
 from quantscope.errors import BadModelError
 from quantscope.model import need_original, open_model
 from quantscope.model.pairing import pair_models
+from quantscope.run import compare
 from small_networks import NAMES, default_batch, feeds, float_path, quantized
 
 FORMS = ("qdq-int8-per-channel", "qdq-uint8", "qoperator", "qdq-a16")
@@ -77,3 +78,12 @@ def test_what_has_no_float_form_is_named(tmp_path: Path) -> None:
     onnx.save(proto, other)
     with pytest.raises(BadModelError, match=r"cannot all be switched off: QuantizeLinear has no"):
         _ = open_model(other).stand_in
+
+
+def test_dynamic_weights_of_a_file_alone_are_listed_with_the_true_reason(tmp_path: Path) -> None:
+    path = quantized("mobile", "dynamic", tmp_path)
+    found = compare(path, "random:2")
+    reasons = {each.name: each.reason for each in found.unpaired if each.role == "weight"}
+    assert reasons and set(reasons.values()) == {
+        "what it was rounded from is in the float model only; give it with --float"
+    }

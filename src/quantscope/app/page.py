@@ -15,7 +15,7 @@ from typing import Any
 import marimo as mo
 import traitlets
 
-from quantscope.app.editing import EditedFile, Edits, keep_edits
+from quantscope.app.editing import EditedFile, Edits
 from quantscope.app.memo import give_back_soon
 from quantscope.app.metrics import metrics
 from quantscope.app.mistake import mistake
@@ -54,15 +54,17 @@ from quantscope.app.widgets import (
 from quantscope.app.words import WORDS
 from quantscope.app.worker import Work, Worker
 from quantscope.errors import QuantscopeError
+from quantscope.model import Execution
 from quantscope.progress import Progress
 
 # A session holds its results, so each costs memory.
 _MOST_SESSIONS = 3
 
 WAYS = (
-    {"key": "reference", "label": "as the file states it", "word": "reference"},
-    {"key": "runtime", "label": "as this CPU runs it", "word": "runtime"},
+    {"key": "stated", "label": "as the file states it", "word": "reference"},
+    {"key": "run", "label": "as this CPU runs it", "word": "runtime"},
 )
+_WAY_OF: dict[Execution, str] = {"reference": "stated", "runtime": "run"}
 
 Setter = Callable[[Any], None]
 
@@ -92,9 +94,11 @@ class Page:
         self._set = setters
         self._edits: Edits = ()
         self._edited: EditedFile | None = None
+        self._kept: dict[tuple[str, ...], Edits] = {begun.session.opened.key: begun.place.edits}
+        """The edits of each model that this page has shown."""
         self._asked: Given | None = None
         self._is_chosen = begun.place.selection is not None
-        """Whether a person has selected something; until then the page shows the worst layer."""
+        """It says whether a person chose a layer; until then the page shows the worst one."""
         self._usual: Selection | None = None
         self._selects = False
         self._opening = Lock()
@@ -103,7 +107,7 @@ class Page:
         self._recent: deque[Session] = deque(maxlen=_MOST_SESSIONS)  # to go back to at once
         self.chrome = Chrome(words={key: vars(word) for key, word in WORDS.items()})
         self.opener = Opener(bundled=list(openable_models()))
-        self.way = Choice(label="Which execution is shown", value=begun.place.execution)
+        self.way = Choice(label="Which execution is shown", value=_WAY_OF[begun.place.execution])
         self.graph = GraphView()
         self.layers = Table(columns=list(LAYER_COLUMNS), label="layers")
         self.tensors = Table(columns=list(TENSOR_COLUMNS), label="tensors", by_tensor=True)
@@ -133,7 +137,7 @@ class Page:
     @property
     def seen(self) -> Session:
         """The session, with the comparison of the execution that the person looks at."""
-        return self.session.seen_in("runtime" if self.way.value == "runtime" else "reference")
+        return self.session.seen_in("runtime" if self.way.value == "run" else "reference")
 
     def select(self, selection: Selection) -> None:
         """Select as a click in the graph does; other widgets follow."""
@@ -145,9 +149,9 @@ class Page:
         return self._edits
 
     def set_edits(self, edits: Edits) -> None:
-        """Put other edits in force; they outlive this page for as long as the process does."""
-        self._edits = edits
-        keep_edits(self.session.opened, edits)
+        """Put other edits in force; the address says them, so they outlive a reload."""
+        self._edits = self._kept[self.session.opened.key] = edits
+        self._write_address()
         self.graph.note = "without the edits" if edits else ""
         self.bench.edited()
         # A slider moves there, and other panes are shown anew when they are turned to.
@@ -155,6 +159,10 @@ class Page:
             self.samples.refresh()
             self.tracer.refresh()
             self._set.edits(edits)
+
+    def kept_edits(self) -> Edits:
+        """Give what was in force when this page last showed the model that it shows now."""
+        return self._kept.get(self.session.opened.key, ())
 
     @property
     def edited(self) -> EditedFile | None:
@@ -278,8 +286,9 @@ class Page:
     def _turn(self) -> None:
         """Show the network as another execution computes it, measured now if it is not yet."""
         self._write_address()
+        self.bench.way_choice.value = self.seen.compared_in
         self.refresh()
-        if self.seen.comparison is None and self.way.value == "runtime":
+        if self.seen.comparison is None and self.way.value == "run":
             self.work_first(self._compare_runtime)
 
     def _compare_runtime(self, progress: Progress) -> Iterator[None]:
@@ -309,6 +318,8 @@ class Page:
             self.opener.asked = {"field": message.get("field", ""), "n": asked + 1}
         elif message.get("do") == "tab" and message.get("tab") in TABS:
             self.tabs.tab = message["tab"]
+        elif message.get("do") in ("undo", "redo"):
+            self._on_strip(_widget, message, _buffers)
         elif message.get("do") == "random":
             self.open(self._given.with_random_rows())
         else:
@@ -317,6 +328,8 @@ class Page:
     def _on_strip(self, _widget: Any, message: dict[str, Any], _buffers: Any) -> None:
         if message.get("do") == "undo":
             self.bench.undo()
+        elif message.get("do") == "redo":
+            self.bench.redo()
         elif message.get("do") == "clear":
             self.bench.take_back(())
         elif message.get("do") == "remove":
@@ -368,6 +381,8 @@ class Page:
         self.gallery.places = places(self.session)
         self._select_unasked(shown)
         self.bench.opened()
+        if self.way.value == "run":
+            self.bench.way_choice.value = "runtime"
         self.lab.refresh()
         with self.opener.hold_sync():
             self.opener.busy, self.opener.error = False, ""
@@ -379,11 +394,11 @@ class Page:
         both = len(self.session.opened.executions) > 1 and self.session.opened.is_comparable
         self.way.options = list(WAYS) if both else []
         if not both:
-            self.way.value = "reference"
+            self.way.value = "stated"
 
     def _write_address(self) -> None:
         given = None if self._given == self._home else self._given
-        place = Place(given, self.selection, self.tabs.tab, self.seen.compared_in)
+        place = Place(given, self.selection, self.tabs.tab, self.seen.compared_in, self._edits)
         self.chrome.address = place.to_query(self.session.opened.network, self._usual)
 
     def _chose(self) -> None:
@@ -418,7 +433,7 @@ class Page:
         yield from session.measure(session.sample, progress)
         yield from session.compare(session.sample, progress)
         yield from session.diagnose(session.sample, progress)
-        if self.way.value == "runtime":
+        if self.way.value == "run":
             yield from self._compare_runtime(progress)
         yield from session.switch_layers(session.quick, progress)
         more = session.full_count > len(session.sample) and "images" not in session.failures

@@ -9,6 +9,7 @@ from json import dumps, loads
 from pathlib import Path
 from typing import Any
 
+from quantscope.app.editing import Edits, edits_from_address, edits_to_address
 from quantscope.app.opened import DEFAULT_MODEL, keep_samples, open_pair
 from quantscope.app.session import Session, session_for
 from quantscope.data import PictureWishes, RowWishes
@@ -94,7 +95,7 @@ class Given:
     data: str = ""
     wishes: RowWishes = field(default_factory=RowWishes)
     measure: str = ""
-    """What is counted, as --measure has it. A function of a person's own is code that is run, so
+    """The measure, as --measure has it. A function of a person's own is code that is run, so
     only the command names it, never an address or the form."""
     lower_is_better: bool = False
 
@@ -164,6 +165,7 @@ class Place:
     selection: Selection | None = None
     tab: str = TABS[0]
     execution: Execution = "reference"
+    edits: Edits = ()
 
     @classmethod
     def from_query(cls, query: Mapping[str, Any]) -> "Place":
@@ -177,6 +179,7 @@ class Place:
             selection=None if selection == Selection(None, None) else selection,
             tab=tab if tab in TABS else TABS[0],
             execution="runtime" if told.get("run") == "runtime" else "reference",
+            edits=_edits(told.get("edits", "")),
         )
 
     def to_query(self, network: Network, usual: Selection | None = None) -> dict[str, str]:
@@ -193,7 +196,13 @@ class Place:
             named["tensor"] = ""
         tab = "" if self.tab == TABS[0] else self.tab
         run = "" if self.execution == "reference" else self.execution
-        return {**given.to_dict(), **named, "tab": tab, "run": run}
+        return {
+            **given.to_dict(),
+            **named,
+            "tab": tab,
+            "run": run,
+            "edits": edits_to_address(self.edits),
+        }
 
     def selection_in(self, network: Network) -> Selection:
         """Give the selection as far as the network has it."""
@@ -226,6 +235,13 @@ def begin_at(arguments: Mapping[str, Any], query: Mapping[str, Any]) -> Beginnin
         except QuantscopeError as found:
             error = error or str(found)
     return Beginning(Given().open(), replace(place, given=Given()), home, error)
+
+
+def _edits(text: str) -> Edits:
+    try:
+        return edits_from_address(text)
+    except QuantscopeError:
+        return ()
 
 
 def _at_home(path: str) -> Path:

@@ -22,6 +22,7 @@ import typer
 from quantscope.cli import (
     accumulators,
     bits,
+    calibration,
     capture,
     compare,
     cure,
@@ -60,6 +61,7 @@ _COMMANDS = {
     "diagnose": diagnose.command,
     "cure": cure.command,
     "bits": bits.command,
+    "calibration": calibration.command,
     "whatif": whatif.command,
     "trace": trace.command,
     "accumulators": accumulators.command,

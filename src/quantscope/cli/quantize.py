@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from quantscope.cli.console import emit_json, messages, progress_bar, show
-from quantscope.cli.options import CalibrationData, Json
+from quantscope.cli.options import CalibrationData, Json, RangeOption
 from quantscope.cli.outputs import Writes, careful
 from quantscope.cli.rows import load_samples, takes_rows
 
@@ -112,6 +112,7 @@ def command(
         typer.Option("--onnx", help="With torch: also write it as ONNX QDQ."),
         Writes(".onnx"),
     ] = None,
+    range_: RangeOption = "keep",
     as_json: Json = False,
 ) -> None:
     """Quantize a float model of any kind after training, calibrated on rows of its inputs.
@@ -169,6 +170,10 @@ def command(
             read_width("--weight-bits", weight_bits),
             read_width("--activation-bits", activation_bits),
         )
+    if widths is None and range_ != "keep":
+        raise BadConfigError(
+            f"--range {range_} goes with other bits; give --weight-bits or --activation-bits too"
+        )
     images = None
     _check_calibration(calibration_data, rows)
     if calibration_data is not None:
@@ -191,6 +196,7 @@ def command(
                 config,
                 weight_bits=widths[0],
                 activation_bits=widths[1],
+                ranges=range_,
                 calibration=images,
                 onnx_output=onnx,
                 progress=progress,

@@ -21,7 +21,7 @@ from quantscope.diagnose.input_stats import InputStats, input_stats
 from quantscope.diagnose.kernels import Cpu, Kernels, kernel_notes
 from quantscope.diagnose.origin import Origin, check_apart, find_origin
 from quantscope.diagnose.results import Account, Attempt, Diagnosis, Finding, Gain
-from quantscope.diagnose.sample_ends import Ends, EndsKeeper
+from quantscope.diagnose.sample_ends import EndsKeeper
 from quantscope.edit import Edit, Editor, Off, OffRole
 from quantscope.errors import BadDataError, BadModelError, QuantscopeError
 from quantscope.model import ModelSource, open_model
@@ -29,6 +29,7 @@ from quantscope.model.onnx import OnnxModel
 from quantscope.plain_text import many
 from quantscope.progress import Progress, silent
 from quantscope.run import (
+    Ends,
     MeasureSource,
     find_measure,
     kernel_map,

@@ -1,4 +1,4 @@
-"""What findings are made from: everything that was measured of a model, measured once."""
+"""Findings are made from evidence: everything that was measured of a model, measured once."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,10 +6,9 @@ from functools import cached_property
 
 from quantscope.data import Samples
 from quantscope.diagnose.input_stats import InputStats
-from quantscope.diagnose.sample_ends import Ends
 from quantscope.edit import Editor
 from quantscope.model import Network, QuantTensor
-from quantscope.run import Comparison, KernelMap, TensorComparison
+from quantscope.run import Comparison, Ends, KernelMap, TensorComparison
 
 Row = tuple[QuantTensor, TensorComparison]
 

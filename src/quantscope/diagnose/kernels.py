@@ -28,7 +28,7 @@ _LARGEST_UINT8 = 255
 
 @dataclass(frozen=True)
 class Kernels:
-    """What runs a model as it ships: onnxruntime here, or its AVX2 kernels, predicted.
+    """The thing that runs a model as it ships: onnxruntime here, or its AVX2 kernels, predicted.
 
     A prediction is made by exact integers in NumPy, about 20 images a second for ResNet8.
     """
@@ -38,7 +38,7 @@ class Kernels:
 
     @property
     def saturates(self) -> bool | None:
-        """Whether products of uint8 and int8 are added with 16-bit saturation; None if unknown."""
+        """Say whether products of uint8 and int8 saturate at 16 bits; None if unknown."""
         return True if self.cpu == "no-vnni" else saturates_8bit_products()
 
     @property

@@ -11,9 +11,9 @@ How it is put together
   `whatif_text.py`, `trace_text.py`, `capture_text.py`, `accumulators_text.py`,
   `quantize_text.py`, `data_text.py`; of networks `inspect_text.py` with `network_text.py`,
   `layer_text.py`, `provenance_text.py` and `raw_nodes.py`, and as JSON `inspect_json.py`.
-- Families have folders with doors of their own: `graph/` (drawings), `compare/` and `study/` (each
-  text and a page), `figures/` (matplotlib). The last two load matplotlib, which is slow, so they
-  are not re-exported here and are imported where they are needed.
+- Families have folders with doors of their own: `graph/` (drawings), `compare/`, `calibration/` and
+  `study/` (each text and a page), `figures/` (matplotlib). The last two load matplotlib, which is
+  slow, so they are not re-exported here and are imported where they are needed.
 
 How the text of a result is added
 1. `NAME_text.py` with a function from the result to an iterator: `NAME_view` gives lines, facts and

@@ -65,14 +65,23 @@ def _warnings(row: LayerAccumulator) -> Iterator[str]:
 
 
 def saturation_view(found: SaturationPrediction) -> Iterator[Line]:
-    """Say what kernels that saturate would do to the accuracy, and in which layers."""
+    """Say what kernels that saturate would do to the output, and in which layers."""
     yield Line()
-    yield Line(
-        f"on x86 without VNNI, {many(found.images, 'image')}: predicted accuracy "
-        f"{found.predicted_accuracy:.2%}, without saturation {found.exact_accuracy:.2%}, "
-        f"{many(len(found.changed), 'image')} in another class",
-        "strong",
-    )
+    many_samples = many(found.images, found.sample_word)
+    if found.predicted_accuracy is not None and found.exact_accuracy is not None:
+        cost = (
+            f"predicted accuracy {found.predicted_accuracy:.2%}, without saturation "
+            f"{found.exact_accuracy:.2%}, {many(len(found.changed), found.sample_word)} in another "
+            f"class"
+        )
+    elif found.sqnr_db is None:
+        cost = "saturation is predicted to change no output"
+    else:
+        cost = (
+            f"saturation is predicted to leave the output an SQNR of {found.sqnr_db:.2f} dB, and "
+            f"to change that of {many(len(found.changed), found.sample_word)}"
+        )
+    yield Line(f"on x86 without VNNI, {many_samples}: {cost}", "strong")
     for row in found.layers:
         if row.saturated_pairs:
             yield Line(
@@ -87,7 +96,8 @@ def saturation_view(found: SaturationPrediction) -> Iterator[Line]:
     if found.equal_rows is None:
         yield Line("  this CPU does not saturate, so there is nothing to compare")
     else:
+        here = "" if found.measured_accuracy is None else f"{found.measured_accuracy:.2%}; "
         yield Line(
-            f"  onnxruntime on this CPU: {found.measured_accuracy:.2%}; the prediction has its "
-            f"scores bit for bit for {found.equal_rows:,} of {many(found.images, 'image')}"
+            f"  onnxruntime on this CPU: {here}the prediction has its "
+            f"scores bit for bit for {found.equal_rows:,} of {many_samples}"
         )

@@ -29,6 +29,8 @@ def capture_lines(
     if result.unseen:
         yield "not seen"
         yield from (f"  {printable(name)}: {why}" for name, why in result.unseen.items())
+    for name, why in result.left_out.items():
+        yield f"output {printable(name)} is left out: {why}"
     yield f"Wrote {printable(str(output))}; read it with numpy.load"
 
 

@@ -67,6 +67,7 @@ from quantscope.run.measure import (
 )
 from quantscope.run.measure import score as score_outputs
 from quantscope.run.onnx.suffix import SuffixRunner
+from quantscope.run.origin import Origin
 from quantscope.run.outputs import (
     Answers,
     Outputs,
@@ -79,8 +80,9 @@ from quantscope.run.outputs import (
     sample_word,
 )
 from quantscope.run.runnable import Runnable, Scores, open_runnable
+from quantscope.run.sample_ends import End, Ends, ends_of_rows
 from quantscope.run.score_delta import ScoreDelta
-from quantscope.run.settle_ranges import needs_samples, settle_ranges
+from quantscope.run.settle_ranges import choose_ends, needs_samples, settle_ranges
 from quantscope.run.whatif import DownstreamSqnr, Effect, WhatIf
 
 __all__ = [
@@ -101,6 +103,8 @@ __all__ = [
     "DownstreamSqnr",
     "EditedValues",
     "Effect",
+    "End",
+    "Ends",
     "Estimate",
     "Evaluation",
     "EvaluationDelta",
@@ -113,6 +117,7 @@ __all__ = [
     "LayerKernel",
     "Measure",
     "MeasureSource",
+    "Origin",
     "OutputDeviation",
     "Outputs",
     "Runnable",
@@ -129,12 +134,14 @@ __all__ = [
     "best_ranges",
     "capture",
     "check_rows",
+    "choose_ends",
     "classify",
     "compare",
     "compare_evaluations",
     "compare_with",
     "cores",
     "cpu_name",
+    "ends_of_rows",
     "estimate_mean",
     "evaluate",
     "evaluate_float",

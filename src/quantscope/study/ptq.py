@@ -39,7 +39,7 @@ THREADS = 1
 """The threads of each row: rows run side by side, and one gives the same sums everywhere."""
 PACKAGES = ("numpy", "onnx", "onnxruntime", "torch", "torchao")
 Answered = Mapping[str, tuple[float | None, ...]]
-"""What the float model gave by execution: each sample's class if those are counted, else its score.
+"""The float model's answers by execution: each sample's class if those are counted, else its score.
 
 Nothing where the measure compares with the float model, which then has no score of its own.
 """
@@ -100,7 +100,7 @@ _loaded: dict[SamplesFile, Samples] = {}
 
 @dataclass(frozen=True)
 class MeasureSpec:
-    """What all rows are measured by, as `--measure` names it: a worker process finds it again."""
+    """The measure of all rows, as `--measure` names it: a worker process finds it again."""
 
     spec: str
     lower_is_better: bool = False

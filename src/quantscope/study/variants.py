@@ -11,6 +11,7 @@ from quantscope.run import (
     Evaluation,
     Measure,
     MeasureSource,
+    Origin,
     Outputs,
     cores,
     evaluate,
@@ -24,7 +25,7 @@ from quantscope.run.onnx.suffix import ValueGraph, executed_graph
 from quantscope.study.sweep import Sweep, fitting_batch
 
 MOST_OUTPUT_BYTES = 256 << 20
-"""What the outputs of the variants of one graph may take, where they are looked at one by one."""
+"""The most that the outputs of one graph's variants may take, looked at one by one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +84,19 @@ class VariantBench:
             base.outputs, samples, probabilities=runnable.gives_probabilities
         )
         return cls(editor, samples, by, base, floats, execution, threads, int8_kernels, batch)
+
+    @property
+    def origin(self) -> Origin:
+        """The models, the execution and the data of everything that is measured here."""
+        return Origin(
+            model=self.base.model,
+            digest=self.base.digest,
+            float_model=self.floats.model,
+            float_digest=self.floats.digest,
+            execution=self.execution,
+            data=self.base.data,
+            data_digest=self.base.data_digest,
+        )
 
     def measure(
         self,

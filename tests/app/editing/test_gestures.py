@@ -126,15 +126,6 @@ def test_all_weights_come_back_even_those_switched_off_by_layer(editor: Editor) 
     assert not any(is_off(edits))  # type: ignore[operator]
 
 
-def test_edits_outlive_the_page_by_model(opened: Opened) -> None:
-    other = open_pair("resnet8-uint8")
-    book.keep_edits(opened, (SetScale("stem.out", 0.1),))
-    assert book.edits_of(opened) == (SetScale("stem.out", 0.1),)
-    assert book.edits_of(other) == ()
-    book.keep_edits(opened, ())
-    assert book.edits_of(opened) == ()
-
-
 def test_the_second_half_of_a_quick_answer_does_not_take_better_numbers_back(
     opened: Opened,
 ) -> None:

@@ -220,6 +220,35 @@ def test_an_lstm_quantizes_what_it_reads_and_its_state(tmp_path: Path) -> None:
     assert by_file["r"].axis is None
 
 
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_an_lstm_of_two_directions_has_a_scale_for_each(tmp_path: Path, per_channel: bool) -> None:
+    names = ["x", "w", "r", "b", "", "", "", "", "ws", "wz", "rs", "rz"]
+    lstm = node(
+        *("DynamicQuantizeLSTM", names, ["y"]),
+        **{"domain": MS, "name": "lstm", "hidden_size": 3, "direction": "bidirectional"},
+    )
+    shape = (2, 12) if per_channel else (2,)
+    stored = [
+        constant("w", integers(I8, 2, 5, 12)),
+        constant("r", integers(I8, 2, 3, 12)),
+        constant("b", np.zeros((2, 24)), F),
+        constant("ws", np.full(shape, 0.01), F),
+        constant("wz", np.zeros(shape), I8),
+        constant("rs", [0.02, 0.03], F),
+        constant("rz", [0, 0], I8),
+    ]
+    network = read_onnx(saved(model([lstm], stored, inputs=[value("x", [4, 1, 5])]), tmp_path))
+    by_file = {tensor.integer_names[0]: tensor.params for tensor in network.tensors}
+    assert (by_file["r"].axis, by_file["r"].scale.tolist()) == (0, pytest.approx([0.02, 0.03]))
+    if per_channel:
+        assert "w" not in by_file
+        assert "w is not shown as quantized: it has 12 scales for each of 2 directions" in str(
+            network.notes
+        )
+    else:
+        assert by_file["w"].axis == 0
+
+
 def test_quantized_embeddings_are_weights_each_with_its_own_scale(tmp_path: Path) -> None:
     parts = {"word": 9, "place": 4, "kind": 2}
     shapes = {**{name: (rows, 6) for name, rows in parts.items()}, "gamma": (6,), "beta": (6,)}

@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 from tiny_qdq import TinyQdq, images_of
 
+import small_networks
 from quantscope.arithmetic import dequantize
 from quantscope.data import load_sample
 from quantscope.errors import BadDataError, BadModelError
-from quantscope.model import read_onnx
+from quantscope.model import Execution, read_onnx
+from quantscope.report import capture_lines
 from quantscope.run import evaluate
+from quantscope.run.capture import capture_to_dict
 from quantscope.run.capture.capture import capture
 from quantscope.run.cpu import saturates_8bit_products
 
@@ -180,3 +183,18 @@ def test_bad_requests_get_one_line(quantized: Callable[..., Path]) -> None:
         capture(path, images_of(np.zeros((0, 3, 32, 32), np.float32)))
     with pytest.raises(BadModelError, match=r"pool\.out was not captured"):
         capture(path, SAMPLE, ["stem"])["pool.out"]
+
+
+@pytest.mark.parametrize("execution", ["reference", "runtime"])
+def test_an_output_without_an_axis_of_samples_is_left_out_by_name(
+    tmp_path: Path, execution: Execution
+) -> None:
+    path = small_networks.quantized("recurrent", "qdq-uint8", tmp_path, batch="N")
+    found = capture(path, "random:6", execution=execution, batch=3)
+    assert found.tensors and all(len(t.values) == 6 for t in found.tensors.values())
+    (name,) = found.left_out
+    assert name not in found.outputs
+    assert "first axis does not count images" in found.left_out[name]
+    text = "\n".join(capture_lines(found, range(6), Path("c.npz")))
+    assert f"output {name} is left out: its first axis" in text
+    assert capture_to_dict(found)["left_out"][0]["name"] == name

@@ -11,9 +11,11 @@ import typer
 from tiny_qdq import TinyQdq, images_of
 from typer.testing import CliRunner
 
+import small_networks
 from quantscope.cli import accumulators as accumulators_command
 from quantscope.data import load_sample
 from quantscope.errors import BadModelError, StoppedError
+from quantscope.report import saturation_view
 from quantscope.run import evaluate
 from quantscope.run.cpu import saturates_8bit_products
 from quantscope.run.integers.accumulators import accumulators
@@ -163,6 +165,25 @@ def test_int8_layers_that_run_as_uint8_are_predicted_too(quantized: Callable[...
     assert "head" in {row.layer for row in found.layers} and "stem" in found.float_layers
     # Layers left to float may round a tie the other way.
     assert found.equal_rows is not None and found.equal_rows >= 12
+
+
+def test_saturation_is_predicted_without_labels_too(tmp_path: Path) -> None:
+    path = small_networks.quantized("detector", "qdq-uint8", tmp_path)
+    found = predict_saturation(path, "random:3")
+    assert found.labels is None and found.predicted_accuracy is None
+    differ = (found.exact_scores != found.predicted_scores).any(axis=1)
+    assert list(found.changed) == list(np.flatnonzero(differ))
+    assert found.equal_rows in (None, 3)
+    text = "\n".join(line.text for line in saturation_view(found))
+    if differ.any():
+        noise = found.exact_scores - found.predicted_scores
+        expected = 10 * np.log10((found.exact_scores**2).sum() / (noise**2).sum())
+        assert found.sqnr_db == pytest.approx(expected, abs=1e-3)
+        assert f"leave the output an SQNR of {found.sqnr_db:.2f} dB" in text
+    else:
+        assert "change no output" in text
+    recurrent = small_networks.quantized("recurrent", "qdq-uint8", tmp_path)
+    assert predict_saturation(recurrent, "random:4").images == 4
 
 
 @x86_only

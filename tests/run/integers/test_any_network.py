@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime as ort
 import pytest
+from onnx import TensorProto, helper
 from tiny_qdq import TinyQdq
 
 from quantscope.errors import BadModelError
@@ -64,3 +65,16 @@ def test_a_value_that_is_read_before_it_is_quantized_is_passed(tmp_path: Path) -
     images = np.random.default_rng(0).normal(0, 3, (2, 3, 4, 5)).astype(np.float32)
     half = 1 / (1 + np.exp(-np.clip(np.rint(images / np.float32(0.1)), -100, 155) * 0.1))
     np.testing.assert_allclose(network.run(images), half * half, atol=1.5 / 256)
+
+
+def test_a_layer_with_graphs_of_its_own_is_refused_in_one_line(tmp_path: Path) -> None:
+    graph = TinyQdq((3, 4, 5))
+    x = graph.quantize("x", 0.1, 100)
+    positive = helper.make_tensor_value_info("yes", TensorProto.FLOAT, None)
+    branch = helper.make_graph([helper.make_node("Relu", [x], ["yes"])], "branch", [], [positive])
+    total = graph.node("ReduceSum", [x], "total", keepdims=0)
+    truth = graph.node("Cast", [total], "truth", to=TensorProto.BOOL)
+    chosen = graph.node("If", [truth], "chosen", then_branch=branch, else_branch=branch)
+    path = graph.save(tmp_path, graph.quantize(chosen, 0.1, 100))
+    with pytest.raises(BadModelError, match=r"chosen\S* of \S+ holds graphs of its own"):
+        integer_network(path)

@@ -1,8 +1,9 @@
 """The edits that a page has in force, as plain values; what they look like is `panes/what_if`'s.
 
 How it is put together
-- `history.py` has the list itself, `Edits`: kept for each opened pair while no page shows it, and
-  the way back through it.
+- `history.py` has the list itself, `Edits`, and the way back and forth through it; `address.py`
+  writes it into the page's address, so that each page has edits of its own, also when it is loaded
+  again.
 - `gestures.py` makes the next list of a slider's move, a field or a switch.
 - `edited_file.py` writes the edited model to a file when a pane asks for it.
 
@@ -11,6 +12,7 @@ How a gesture is added
   list short, and a case in `edits_after` if a widget sends it as a step.
 """
 
+from quantscope.app.editing.address import edits_from_address, edits_to_address
 from quantscope.app.editing.edited_file import EditedFile
 from quantscope.app.editing.gestures import (
     channel_scales,
@@ -25,7 +27,7 @@ from quantscope.app.editing.gestures import (
     switch,
     switch_role,
 )
-from quantscope.app.editing.history import Edits, History, edits_of, keep_edits
+from quantscope.app.editing.history import Edits, History, history_of, keep_history
 
 __all__ = [
     "EditedFile",
@@ -33,9 +35,11 @@ __all__ = [
     "History",
     "channel_scales",
     "edits_after",
-    "edits_of",
+    "edits_from_address",
+    "edits_to_address",
     "factor_of",
-    "keep_edits",
+    "history_of",
+    "keep_history",
     "reset",
     "set_channel",
     "set_factor",

@@ -221,7 +221,7 @@ class _Output:
 
     @property
     def is_vector(self) -> bool:
-        """Whether there is one value a channel, as after pooling or a matrix product."""
+        """Say whether there is one value a channel, as after pooling or a matrix product."""
         return self.array.ndim != 3 or self.array.shape[1:] == (1, 1)
 
     @property

@@ -50,7 +50,15 @@ function render({ model, el }) {
     else if (target) { clearTimeout(leaving); leaving = setTimeout(hide, 220); }
   };
   const focus = (event) => { const part = worded(event); if (part) show(part); };
-  const key = (event) => { if (event.key === "Escape") hide(); };
+  const key = (event) => {
+    if (event.key === "Escape") hide();
+    const typing = event.composedPath()[0].matches?.('input:not([type="range"], [type="checkbox"]), textarea, select');
+    if (typing || !(event.ctrlKey || event.metaKey) || event.altKey) return;
+    const wanted = { z: event.shiftKey ? "redo" : "undo", y: "redo" }[event.key.toLowerCase()];
+    if (!wanted) return;
+    event.preventDefault();
+    model.send({ do: wanted });
+  };
   const click = (event) => {
     const part = event.composedPath().find((one) => one.dataset?.select);
     if (part) select(model, JSON.parse(part.dataset.select));
@@ -85,8 +93,11 @@ function render({ model, el }) {
   }
   report();
 
-  // Replaced, not added: going back leaves the page, as before.
-  const locate = () => {
+  // Replaced, not added: going back leaves the page, as before. A slider changes it at every move,
+  // and browsers take only so many changes.
+  let waiting = 0;
+  const locate = () => { clearTimeout(waiting); waiting = setTimeout(write, 150); };
+  const write = () => {
     const url = new URL(window.location.href);
     for (const [key, value] of Object.entries(model.get("address"))) {
       if (value) url.searchParams.set(key, value); else url.searchParams.delete(key);
@@ -94,9 +105,10 @@ function render({ model, el }) {
     if (url.href !== window.location.href) window.history.replaceState(window.history.state, "", url);
   };
   model.on("change:address", locate);
-  locate();
+  write();
   return () => {
     watch.disconnect();
+    clearTimeout(waiting);
     model.off("change:address", locate);
     tip.remove();
     document.removeEventListener("click", click);

@@ -13,7 +13,8 @@ function render({ model, el }) {
     const items = model.get("items") ?? [];
     const numbers = model.get("numbers") ?? {};
     const canUndo = model.get("can_undo");
-    root.hidden = !items.length && !canUndo;
+    const canRedo = model.get("can_redo");
+    root.hidden = !items.length && !canUndo && !canRedo;
     root.classList.toggle("none", !items.length);
     root.replaceChildren(
       element("div", { class: "numbers" + (numbers.stale ? " stale" : ""), hidden: !items.length, "aria-busy": String(Boolean(numbers.stale || !numbers.value)) },
@@ -33,14 +34,17 @@ function render({ model, el }) {
         items.length ? null : element("span", { class: "note", text: "Nothing is edited any more." }),
         element("button", { type: "button", class: "clear", text: items.length > 1 ? "take all back" : "take it back", hidden: !items.length,
           "data-testid": "clear-edits", onclick: () => model.send({ do: "clear" }) }),
-        element("button", { type: "button", class: "clear", text: items.length ? "undo" : "edit as before", hidden: !canUndo, title: "back to what was in force before",
-          "data-testid": "undo", onclick: () => model.send({ do: "undo" }) })));
+        element("button", { type: "button", class: "clear", text: items.length ? "undo" : "edit as before", hidden: !canUndo, title: "back to what was in force before (Ctrl+Z)",
+          "data-testid": "undo", onclick: () => model.send({ do: "undo" }) }),
+        element("button", { type: "button", class: "clear", text: "redo", hidden: !canRedo, title: "forth again (Ctrl+Shift+Z)",
+          "data-testid": "redo", onclick: () => model.send({ do: "redo" }) })));
   }
   model.on("change:items", draw);
   model.on("change:numbers", draw);
   model.on("change:can_undo", draw);
+  model.on("change:can_redo", draw);
   draw();
-  return () => { sized.disconnect(); page.removeProperty("--qs-strip"); for (const name of ["items", "numbers", "can_undo"]) model.off(`change:${name}`, draw); };
+  return () => { sized.disconnect(); page.removeProperty("--qs-strip"); for (const name of ["items", "numbers", "can_undo", "can_redo"]) model.off(`change:${name}`, draw); };
 }
 
 export default { render };

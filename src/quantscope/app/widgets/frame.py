@@ -14,7 +14,9 @@ class Chrome(Selecting):
     `theme` is "light" or "dark", and empty until the browser has told it. A click on an element
     with `data-select`, a selection as JSON, selects it; one on an element with `data-ask` sends
     that message: `{"do": "opener", "field"}` opens the form, `{"do": "tab", "tab"}` turns to a tab,
-    `{"do": "random"}` takes rows made at random.
+    `{"do": "random"}` takes rows made at random, `{"do": "undo"}` and `"redo"` go through the
+    edits: the keys Ctrl+Z, Ctrl+Shift+Z and Ctrl+Y send them. What the Diagnose tab offers it does
+    itself.
 
     `topic` is the page of the help that was asked for, by "more" or by a link to a .md file, as
     `{page, n}`: `n` tells two clicks apart.
@@ -53,7 +55,7 @@ class Opener(anywidget.AnyWidget):
     opened = traitlets.Int(0).tag(sync=True)
     """The number of models that were opened: the form closes when it grows."""
     given = traitlets.Dict().tag(sync=True)
-    """What is open, as `{model, float, data}`: the form begins with it."""
+    """The things that are open, as `{model, float, data}`: the form begins with it."""
     asked = traitlets.Dict().tag(sync=True)
     """The field that a line of the page wants filled in, as `{field, n}`: the form opens there."""
 
@@ -61,7 +63,7 @@ class Opener(anywidget.AnyWidget):
 class EditStrip(anywidget.AnyWidget):
     """The list of edits. `items` are `{text, warning, select}`; a click on the text selects that.
 
-    It asks with `{"do": "remove", "place": ..., "text": ...}`, `"clear"` and `"undo"`.
+    It asks with `{"do": "remove", "place": ..., "text": ...}`, `"clear"`, `"undo"` and `"redo"`.
 
     `numbers` is what the edits do, as `{label, value, delta, note, stale}`; empty while it is not
     known. They are `stale` while those of other edits are on their way.
@@ -73,6 +75,7 @@ class EditStrip(anywidget.AnyWidget):
     items: traitlets.List[Any] = traitlets.List().tag(sync=True)
     numbers = traitlets.Dict().tag(sync=True)
     can_undo = traitlets.Bool(False).tag(sync=True)
+    can_redo = traitlets.Bool(False).tag(sync=True)
 
 
 class Job(anywidget.AnyWidget):
@@ -102,4 +105,4 @@ class Live(anywidget.AnyWidget):
 
     html = traitlets.Unicode("").tag(sync=True)
     busy = traitlets.Bool(False).tag(sync=True)
-    """Whether something newer is on its way."""
+    """It says whether something newer is on its way."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from quantscope.data import Samples
 from quantscope.diagnose.evidence import Evidence, range_of
 from quantscope.diagnose.results import Finding, Place, Remedy
-from quantscope.diagnose.sample_ends import End
 from quantscope.edit import SetRange
 from quantscope.plain_text import many
+from quantscope.run import End
 
 KIND = "outlier-range"
 WHY = (

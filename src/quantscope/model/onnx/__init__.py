@@ -27,7 +27,13 @@ from quantscope.model.onnx.file import (
     load_onnx,
     port_of,
 )
-from quantscope.model.onnx.graph import OnnxGraph, input_names, open_graph, output_names
+from quantscope.model.onnx.graph import (
+    OnnxGraph,
+    has_subgraph,
+    input_names,
+    open_graph,
+    output_names,
+)
 from quantscope.model.onnx.known import OnnxConstants
 from quantscope.model.onnx.layer_parts import attributes_of, subgraph_names
 from quantscope.model.onnx.lift import lift_to_qdq
@@ -51,6 +57,7 @@ __all__ = [
     "attributes_of",
     "check_model",
     "ends_in_softmax",
+    "has_subgraph",
     "input_names",
     "layout_of",
     "lift_to_qdq",

@@ -140,7 +140,7 @@ def add_qoperator(
                     value,
                     scale,
                     zero_point,
-                    axis=slot.axis,
+                    axis=_axis(graph, slot, scale),
                     lies_along_axis=slot.lies_along_axis,
                 )
             except NotShownError as reason:
@@ -158,6 +158,21 @@ def add_qoperator(
             _add_output(graph, found, node, output, *(names[index] for index in layout.output))
         except NotShownError as reason:
             found.notes.append(f"{output} is not shown as quantized: {reason}")
+
+
+def _axis(graph: OnnxGraph, slot: Scaled, scale: str) -> int | None:
+    """Give the axis of a value's scales; those of a recurrent layer may be one a direction."""
+    scales = graph.array(scale)
+    if not slot.lies_along_axis or scales is None or scales.size == 1:
+        return slot.axis
+    if scales.ndim == 1:
+        return 0
+    if scales.size != max(scales.shape):
+        raise NotShownError(
+            f"it has {scales.shape[-1]} scales for each of {scales.shape[0]} directions, and one "
+            f"axis of scales is shown"
+        )
+    return slot.axis
 
 
 def _is_run_time(graph: OnnxGraph, value: str, scale: str) -> bool:

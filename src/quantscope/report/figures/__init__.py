@@ -19,6 +19,7 @@ How a figure is added
 from quantscope.report.figures.bit_curves import bit_curves_figure
 from quantscope.report.figures.bit_frontier import bit_frontier
 from quantscope.report.figures.bit_map import bit_heatmap
+from quantscope.report.figures.calibration import calibration_ranges
 from quantscope.report.figures.channels import channel_error
 from quantscope.report.figures.classes import confusion, confusion_difference, per_class_change
 from quantscope.report.figures.feature_maps import feature_maps
@@ -81,6 +82,7 @@ __all__ = [
     "bit_curves_figure",
     "bit_frontier",
     "bit_heatmap",
+    "calibration_ranges",
     "channel_error",
     "confusion",
     "confusion_difference",

@@ -48,4 +48,5 @@ def capture(
         outputs=seen.outputs,
         provenance=runnable.provenance,
         kernels=seen.kernels,
+        left_out=seen.left_out,
     )

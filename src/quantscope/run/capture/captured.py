@@ -34,7 +34,8 @@ class Capture:
     """The tensors that were asked for, by the names that `Network` gives.
 
     `unseen` are tensors that cannot be seen without changing what runs, and why. `outputs` are the
-    model's own outputs for the same images. `kernels`, by layer, is None in reference
+    model's own outputs for the same images; `left_out` says which have no axis of images, and what
+    they have instead. `kernels`, by layer, is None in reference
     execution and for PyTorch files.
     """
 
@@ -48,6 +49,7 @@ class Capture:
     outputs: Mapping[str, Array]
     provenance: Mapping[str, str] = field(default_factory=dict)
     kernels: KernelMap | None = None
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> CapturedTensor:
         if name in self.tensors:
@@ -69,13 +71,15 @@ class Capture:
 class Seen:
     """The values that a `Runnable` shows: outputs by their names, tensors by `Wanted.name`.
 
-    `unseen` are wanted tensors that cannot be seen without changing what runs, and why.
+    `unseen` are wanted tensors that cannot be seen without changing what runs, and why; `left_out`
+    are outputs that have no axis of samples, and what they have instead.
     """
 
     outputs: Mapping[str, Array]
     tensors: Mapping[str, CapturedTensor]
     unseen: Mapping[str, str]
     kernels: KernelMap | None = None
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -156,11 +160,14 @@ class SampleParts:
 
     unseen: dict[str, str] = field(default_factory=dict)
     """The arrays that have no such axis, and what they have instead."""
+    whole: dict[str, list[Array]] = field(default_factory=dict)
+    """The batches of those, as they are."""
     _parts: dict[str, list[Array]] = field(default_factory=dict)
 
     def add(self, name: str, value: Array, rows: int, count: int) -> None:
         """Add one batch. Its last `rows - count` rows are there to fill it up, and are dropped."""
         if value.ndim == 0 or value.shape[0] != rows:
+            self.whole.setdefault(name, []).append(value)
             self.unseen[name] = (
                 f"its first axis does not count images: its shape is {list(value.shape)} for a "
                 f"batch of {rows}, so its values cannot be told apart by image"
@@ -175,9 +182,3 @@ class SampleParts:
             for name, parts in self._parts.items()
             if name not in self.unseen
         }
-
-    def outputs(self, model: str) -> dict[str, Array]:
-        """Put the model's outputs together; refuse a model with an output that has no such axis."""
-        for name, why in self.unseen.items():
-            raise BadModelError(f"{name}, an output of {model}, cannot be captured: {why}")
-        return self.join()

@@ -72,6 +72,7 @@ def capture_to_dict(capture: Capture) -> dict[str, Any]:
         "tensors": [_tensor_to_dict(tensor) for tensor in capture.tensors.values()],
         "unseen": [{"name": name, "reason": why} for name, why in capture.unseen.items()],
         "outputs": list(capture.outputs),
+        "left_out": [{"name": name, "reason": why} for name, why in capture.left_out.items()],
         "provenance": dict(capture.provenance),
     }
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from quantscope.errors import BadModelError
 from quantscope.model import Execution, Role
 from quantscope.run.deviations import OutputDeviation
+from quantscope.run.origin import Origin
 
 SCHEMA_VERSION = 2
 """2: a tensor's `channels` are there only where they are asked for; it counts them always."""
@@ -183,7 +184,7 @@ class OutputAgreement:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Origin):
     """A float and a quantized model on the same images; `tensors` along the network.
 
     `unpaired` have no float counterpart; `unseen` have one but could not be looked at.
@@ -192,13 +193,6 @@ class Comparison:
     also where the float one is a program (.pt2), which may have been exported from it.
     """
 
-    model: str
-    digest: str
-    float_model: str
-    float_digest: str
-    execution: Execution
-    data: str
-    data_digest: str
     images: int
     tensors: tuple[TensorComparison, ...]
     unpaired: tuple[Uncompared, ...]

@@ -29,11 +29,12 @@ Values = NDArray[np.float64]
 
 
 def compare_constants(
-    pairing: Pairing, constants: tuple[Constants, Constants]
+    pairing: Pairing, constants: tuple[Constants, Constants], *, is_stand_in: bool = False
 ) -> tuple[dict[str, TensorComparison], list[Uncompared]]:
     """Compare every weight and bias; give them by name, and those without float values at hand.
 
-    `constants` are the float network's, then the quantized one's.
+    `constants` are the float network's, then the quantized one's. `is_stand_in`: the float one is
+    the other with its quantizers off, which has its integers where they are not dequantized.
     """
     float_network, quantized = (each.network for each in constants)
     found: dict[str, TensorComparison] = {}
@@ -43,6 +44,8 @@ def compare_constants(
             continue
         result = _compare(pair, float_network, quantized, constants)
         if isinstance(result, str):
+            if is_stand_in:
+                result = "what it was rounded from is in the float model only; give it with --float"
             missing.append(Uncompared(pair.name, pair.role, result))
         else:
             found[pair.name] = result

@@ -13,6 +13,7 @@ from quantscope.model.onnx import (
     DEFAULT_DOMAINS,
     OnnxConstants,
     OnnxGraph,
+    has_subgraph,
     input_names,
     output_names,
 )
@@ -73,6 +74,9 @@ def pass_layer(network: Network, graph: OnnxGraph, layer: Layer, reason: str) ->
     evaluable = node is not None and node.domain in DEFAULT_DOMAINS
     if node is None or not evaluable or layer.op_type != layer.file_op_type:
         raise refusal(network, layer, reason)
+    # What its branches or its body take from outside is nowhere among its inputs.
+    if has_subgraph(node):
+        raise refusal(network, layer, "holds graphs of its own, which are not computed here")
     constants = Constants(network, OnnxConstants(graph))
     stored: dict[str, Array] = {}
     for operand in layer.inputs:

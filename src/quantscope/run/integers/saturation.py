@@ -4,24 +4,25 @@ The network runs in integers twice: with onnxruntime's kernels as they are where
 and with 16-bit saturation of the pair sums. The difference is the gap that saturation causes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.arithmetic import Saturation
-from quantscope.data import SamplesSource, samples_for
+from quantscope.arithmetic import Saturation, sqnr_db_of_values
+from quantscope.data import Samples, SamplesSource, samples_for
 from quantscope.model import ModelSource, open_model
 from quantscope.progress import Progress, silent
+from quantscope.run.classes import labels_of
 from quantscope.run.cpu import saturates_8bit_products
-from quantscope.run.evaluate import classify
 from quantscope.run.gap import layer_kernels
 from quantscope.run.integers.compute import compute
 from quantscope.run.integers.layer import Array, IntegerLayer
 from quantscope.run.integers.network import IntegerNetwork, integer_network
-from quantscope.run.runnable import open_runnable
+from quantscope.run.outputs import Outputs, check_rows, gather_outputs, join_batches, sample_word
+from quantscope.run.runnable import Runnable, open_runnable
 
 _BATCH = 16
 
@@ -44,10 +45,10 @@ class LayerSaturation:
 
 @dataclass(frozen=True, eq=False)
 class SaturationPrediction:
-    """Scores without saturation, with it, and as onnxruntime gave them here, [images, classes].
+    """The first output without saturation, with it, and as onnxruntime gave it, a row a sample.
 
     `measured_scores` is None where this CPU does not saturate (or that cannot be read). Accuracies
-    are of `labels`.
+    are of `labels`, and None where there are none, or the rows are no scores of classes.
     """
 
     model: str
@@ -55,23 +56,29 @@ class SaturationPrediction:
     data: str
     data_digest: str
     indices: NDArray[np.int64]
-    labels: NDArray[np.int64]
+    labels: NDArray[np.int64] | None
     exact_scores: Array = field(repr=False)
     predicted_scores: Array = field(repr=False)
     measured_scores: Array | None = field(repr=False)
     layers: tuple[LayerSaturation, ...]
     float_layers: tuple[str, ...]
+    sample_word: str = "image"
 
     @property
     def images(self) -> int:
-        return len(self.labels)
+        return len(self.indices)
 
     @property
-    def exact_accuracy(self) -> float:
+    def exact_accuracy(self) -> float | None:
         return self._accuracy(self.exact_scores)
 
     @property
-    def predicted_accuracy(self) -> float:
+    def sqnr_db(self) -> float | None:
+        """What saturation leaves of the output: its SQNR; None where nothing changes."""
+        return sqnr_db_of_values(self.exact_scores, self.predicted_scores)
+
+    @property
+    def predicted_accuracy(self) -> float | None:
         return self._accuracy(self.predicted_scores)
 
     @property
@@ -80,8 +87,14 @@ class SaturationPrediction:
 
     @property
     def changed(self) -> NDArray[np.int64]:
-        """The indices, in the full set, of the images that saturation puts into another class."""
-        differ = self.exact_scores.argmax(axis=1) != self.predicted_scores.argmax(axis=1)
+        """The indices, in the full set, of the samples that saturation puts into another class.
+
+        Where there are no labels of classes, of those whose output it changes.
+        """
+        if self.labels is None:
+            differ = (self.exact_scores != self.predicted_scores).any(axis=1)
+        else:
+            differ = self.exact_scores.argmax(axis=1) != self.predicted_scores.argmax(axis=1)
         found: NDArray[np.int64] = self.indices[differ]
         return found
 
@@ -92,7 +105,9 @@ class SaturationPrediction:
             return None
         return int((self.predicted_scores == self.measured_scores).all(axis=1).sum())
 
-    def _accuracy(self, scores: Array) -> float:
+    def _accuracy(self, scores: Array) -> float | None:
+        if self.labels is None:
+            return None
         return float((scores.argmax(axis=1) == self.labels).mean())
 
     def to_dict(self) -> dict[str, Any]:
@@ -105,6 +120,7 @@ class SaturationPrediction:
             "exact_accuracy": self.exact_accuracy,
             "predicted_accuracy": self.predicted_accuracy,
             "measured_accuracy": self.measured_accuracy,
+            "sqnr_db": self.sqnr_db,
             "changed": self.changed.tolist(),
             "equal_rows": self.equal_rows,
             "layers": [asdict(layer) for layer in self.layers],
@@ -131,29 +147,30 @@ def predict_saturation(
     floats = frozenset(name for name, kernel in named.items() if kernel.kernel == "float")
     runnable = open_runnable(opened, execution="runtime", int8_kernels=int8_kernels)
     counts = _Counts()
-    exact, predicted = [], []
-    done = 0
-    for feeds, _, count in runnable.intake.batches(data, _BATCH):
-        images = {name: array[:count] for name, array in feeds.items()}
-        exact.append(integers.run(images, "kernel", float_layers=floats))
-        predicted.append(_saturated(integers, images, saturating, floats, counts))
-        done += count
-        progress("Predicting kernels", done, len(data))
+
+    def run_both(feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+        return {
+            "exact": integers.run(feeds, "kernel", float_layers=floats),
+            "predicted": _saturated(integers, feeds, saturating, floats, counts),
+        }
+
+    both = _run_all(run_both, runnable, data, "Predicting kernels", progress)
     measured = None
     if saturates_8bit_products():
-        measured = classify(runnable, data, progress=progress)
+        measured = gather_outputs(runnable, data, progress=progress).outputs
     return SaturationPrediction(
         model=opened.name,
         digest=opened.digest,
         data=data.name,
         data_digest=data.digest,
         indices=data.indices,
-        labels=data.labels,
-        exact_scores=_scores(exact),
-        predicted_scores=_scores(predicted),
-        measured_scores=None if measured is None else np.asarray(measured),
+        labels=_labels(data, both["exact"]),
+        exact_scores=_rows(both["exact"]),
+        predicted_scores=_rows(both["predicted"]),
+        measured_scores=None if measured is None else _rows(next(iter(measured.values()))),
         layers=counts.by_layer(),
         float_layers=tuple(step.layer.name for step in integers.steps if step.layer.name in floats),
+        sample_word=sample_word(data),
     )
 
 
@@ -167,15 +184,53 @@ def predict_answers_without_vnni(
     named = layer_kernels(opened)
     saturating = frozenset(name for name, kernel in named.items() if kernel.saturates)
     floats = frozenset(name for name, kernel in named.items() if kernel.kernel == "float")
-    parts: list[Array] = []
-    done = 0
-    for batch in open_runnable(opened, execution="runtime").intake.batches(data, _BATCH):
-        given = {name: array[: batch.samples] for name, array in batch.feeds.items()}
-        answers = integers.run(given, "avx2", saturating=saturating, float_layers=floats)
-        parts.append(np.asarray(answers, np.float32))
-        done += batch.samples
-        progress("Predicting kernels without VNNI", done, len(data))
-    return np.concatenate(parts)
+
+    def run(feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+        return {"": integers.run(feeds, "avx2", saturating=saturating, float_layers=floats)}
+
+    runnable = open_runnable(opened, execution="runtime")
+    found = _run_all(run, runnable, data, "Predicting kernels without VNNI", progress)
+    return np.asarray(found[""], np.float32)
+
+
+def _run_all(
+    run: Callable[[Mapping[str, Array]], Mapping[str, Array]],
+    runnable: Runnable,
+    data: Samples,
+    what: str,
+    progress: Progress,
+) -> Outputs:
+    """Run all samples batch by batch, and put the rows of what each batch gives together."""
+    size = runnable.intake.fixed_batch or _BATCH
+
+    def batches() -> Iterator[tuple[Mapping[str, Array], int, int]]:
+        for fed, rows, count in runnable.intake.batches(data, size):
+            feeds, ran = _cut(fed, rows, count)
+            yield run(feeds), ran, count
+
+    answers = join_batches(
+        batches(),
+        len(data),
+        size=size,
+        model=runnable.name,
+        progress=lambda _, done, total: progress(what, done, total),
+    )
+    return check_rows(answers, runnable.name).outputs
+
+
+def _cut(fed: Mapping[str, Array], rows: int, count: int) -> tuple[Mapping[str, Array], int]:
+    """Leave out what fills up a batch, where every input counts rows along its first axis."""
+    if rows == count or any(array.shape[:1] != (rows,) for array in fed.values()):
+        return fed, rows
+    return {name: array[:count] for name, array in fed.items()}, count
+
+
+def _labels(data: Samples, scores: Array) -> NDArray[np.int64] | None:
+    """Give the labels of classes that the output's rows are scores of, if they are."""
+    labels, shape = labels_of(data), _rows(scores).shape
+    if labels is None or labels.min() < 0 or labels.max() >= shape[1]:
+        return None
+    return labels
 
 
 def _saturated(
@@ -232,6 +287,5 @@ class _Counts:
         return tuple(self.found.values())
 
 
-def _scores(parts: Sequence[Array]) -> Array:
-    scores = np.concatenate(parts)
-    return scores.reshape(len(scores), -1)
+def _rows(output: Array) -> Array:
+    return np.asarray(output).reshape(len(output), -1)

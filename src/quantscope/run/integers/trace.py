@@ -24,6 +24,7 @@ from quantscope.model import (
     open_model,
 )
 from quantscope.model.onnx import OnnxModel
+from quantscope.plain_text import with_article
 from quantscope.run.capture import Capture, CapturedTensor, capture
 from quantscope.run.integers.compute import compute, operands_of
 from quantscope.run.integers.float_by_name import name_float_value
@@ -382,6 +383,6 @@ def _not_traced(network: Network, layer: Layer) -> BadModelError:
     before = next((o.source for o in layer.inputs if o.source), None)
     hint = f"; trace the layer before it, {before}" if before else ""
     return BadModelError(
-        f"{layer.name} of {network.path.name} is a {layer.op_type}; convolutions, matrix products, "
-        f"Add and average pools can be traced{hint}"
+        f"{layer.name} of {network.path.name} is {with_article(layer.op_type)}; convolutions, "
+        f"matrix products, Add and average pools can be traced{hint}"
     )

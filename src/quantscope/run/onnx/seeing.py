@@ -80,9 +80,9 @@ class Looker:
         if self.kernels is None:
             values = self._run([w.file_name for w in wanted], outputs)
             found, unseen = values.split(wanted)
-            return self._seen(values.outputs, wanted, found, unseen)
-        plain = self._run([], outputs).outputs
-        found = dict(_of_outputs(wanted, plain))
+            return self._seen(values, wanted, found, unseen)
+        plain = self._run([], outputs)
+        found = dict(_of_outputs(wanted, plain.outputs))
         inner = [w for w in wanted if w.name not in found]
         together, _ = self._look_again(inner, outputs, plain, self.kernels)
         if together is not None:
@@ -99,19 +99,19 @@ class Looker:
 
     def _seen(
         self,
-        outputs: Mapping[str, Array],
+        values: "_Values",
         wanted: Sequence[Wanted],
         found: Mapping[str, Array],
         unseen: Mapping[str, str],
     ) -> Seen:
         tensors = {w.name: to_captured(w, found[w.name]) for w in wanted if w.name in found}
-        return Seen(outputs, tensors, unseen, self.kernels)
+        return Seen(values.outputs, tensors, unseen, self.kernels, values.left_out)
 
     def _look_again(
         self,
         wanted: Sequence[Wanted],
         outputs: Sequence[str],
-        plain: Mapping[str, Array],
+        plain: "_Values",
         kernels: KernelMap,
     ) -> tuple["_Values | None", str]:
         """Give the values if reading them leaves kernels and outputs as they are, else why not."""
@@ -120,8 +120,7 @@ class Looker:
         if layers:
             return None, f"looking at it changes the kernels that run ({layers})"
         values = self._run(names, outputs)
-        both = [(values.outputs[name], plain[name]) for name in outputs]
-        if not all(np.array_equal(*pair, equal_nan=True) for pair in both):
+        if not values.has_outputs_of(plain):
             return None, "looking at it changes the model's outputs"
         return values, ""
 
@@ -143,16 +142,28 @@ class Looker:
                         parts.add(name, np.asarray(value), rows, count)
             done += count
             self.progress("Capturing", done, len(self.samples))
-        return _Values(ends.outputs(self.intake.model), inner.join(), inner.unseen)
+        return _Values(ends.join(), ends.unseen, ends.whole, inner.join(), inner.unseen)
 
 
 @dataclass(frozen=True)
 class _Values:
-    """Values by their names in the file."""
+    """Values by their names in the file; `whole` are the batches of outputs that are left out."""
 
     outputs: dict[str, Array]
+    left_out: Mapping[str, str]
+    whole: Mapping[str, Sequence[Array]]
     inner: Mapping[str, Array]
     unseen: Mapping[str, str]
+
+    def has_outputs_of(self, other: "_Values") -> bool:
+        """Say whether all outputs are the same, those that have no axis of samples among them."""
+        batches = [
+            pair
+            for name, parts in self.whole.items()
+            for pair in zip(parts, other.whole[name], strict=True)
+        ]
+        pairs = [(array, other.outputs[name]) for name, array in self.outputs.items()]
+        return all(np.array_equal(*pair, equal_nan=True) for pair in pairs + batches)
 
     def split(self, wanted: Sequence[Wanted]) -> tuple[dict[str, Array], dict[str, str]]:
         """Give the values that could be read, by wanted name, and why the others could not."""

@@ -54,9 +54,10 @@ def see_program(
         done += count
         progress("Capturing", done, len(samples))
     return Seen(
-        outputs=parts.outputs(program.name),
+        outputs=parts.join(),
         tensors={read[n].name: to_captured(read[n], value) for n, value in found.join().items()},
         unseen={read[name].name: why for name, why in found.unseen.items()},
+        left_out=parts.unseen,
     )
 
 
@@ -122,7 +123,7 @@ def see_archive(
         done += count
         progress("Capturing", done, len(samples))
     kept, unseen = reader.finish()
-    return Seen(outputs.outputs(archive.name), kept, unseen)
+    return Seen(outputs.join(), kept, unseen, left_out=outputs.unseen)
 
 
 @dataclass

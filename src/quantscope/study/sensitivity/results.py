@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from quantscope.model import Execution
+from quantscope.run import Origin
 
 SCHEMA_VERSION = 1
 
@@ -81,7 +81,7 @@ class NotSwitched:
 
 
 @dataclass(frozen=True, eq=False)
-class Sensitivity:
+class Sensitivity(Origin):
     """All layers' rows along the network, "disable" before "enable"; see `ranked`.
 
     `quantized` is the network as `execution` runs it, `all_off` the one with all of `rows` switched
@@ -91,14 +91,7 @@ class Sensitivity:
     the score ranks.
     """
 
-    model: str
-    digest: str
-    float_model: str
-    float_digest: str
     mode: Mode
-    execution: Execution
-    data: str
-    data_digest: str
     images: int
     scores: Literal["logits", "probabilities", "outputs"]
     float_accuracy: float | None

@@ -73,6 +73,11 @@ def test_undo_goes_back_gesture_by_gesture(page: Page) -> None:
     expect(chips(page)).to_have_text([re.compile("scale of stem.out = 0.1")])
     page.get_by_test_id("undo").click()
     expect(chips(page)).to_have_count(0)
+    page.get_by_test_id("tab-What if").focus()
+    page.keyboard.press("Control+Shift+Z")
+    expect(chips(page)).to_have_text([re.compile("scale of stem.out = 0.1")])
+    page.keyboard.press("Control+z")
+    expect(chips(page)).to_have_count(0)
     expect(scale).to_have_value(base)
 
 

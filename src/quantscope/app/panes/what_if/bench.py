@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import marimo as mo
 
 from quantscope.app import editing as gestures
-from quantscope.app.editing import Edits, History, edits_of
+from quantscope.app.editing import Edits, History, history_of, keep_history
 from quantscope.app.panes.what_if import pane, pictures
 from quantscope.app.panes.what_if.answers import (
     Answer,
@@ -99,14 +99,25 @@ class Workbench:
     def opened(self) -> None:
         """Another pair is shown; what was in force for it is in force again."""
         self.worker.stop()
-        self.history.clear()
         self.answer = self._applied = None
         self.flips.groups = []
         self.effect.html = pane.numbers_html(None)
         self.said.html = ""
         self._offer_ways()
-        self.page.set_edits(edits_of(self.session.opened))
+        edits = self._fitting(self.page.kept_edits())
+        self.history = history_of(self.session.opened, edits)
+        self.page.set_edits(edits)
         self.keeping.opened()
+
+    def _fitting(self, edits: Edits) -> Edits:
+        """Give the edits of an address if the model takes them, else none."""
+        if not edits or pane.why_not(self.session):
+            return ()
+        try:
+            self._applied = self.editor.apply(edits)
+        except QuantscopeError:
+            return ()
+        return edits
 
     def visit(self) -> None:
         """The tab was opened, or another pair in it."""
@@ -132,6 +143,8 @@ class Workbench:
                 self.page.strip.numbers = {**self.page.strip.numbers, "stale": "yes"}
             self.page.strip.items = edit_items(self.session, self.applied) if edits else []
             self.page.strip.can_undo = bool(self.history)
+            self.page.strip.can_redo = self.history.can_redo
+        keep_history(self.session.opened, edits, self.history)
         if edits or self.is_open:
             self._ask()
         self.keeping.edited()
@@ -169,8 +182,16 @@ class Workbench:
     def undo(self) -> None:
         """Back to what was in force before the last gesture."""
         if self.history:
-            self.page.set_edits(self.history.undo())
-            self.refresh()
+            self._go(self.history.undo(self.page.edits))
+
+    def redo(self) -> None:
+        """Forth to what the last undo has left."""
+        if self.history.can_redo:
+            self._go(self.history.redo(self.page.edits))
+
+    def _go(self, edits: Edits) -> None:
+        self.page.set_edits(edits)
+        self.refresh()
 
     def paint(self, theme: ThemeName) -> None:
         if self.page.tabs.tab == TAB:

@@ -97,7 +97,7 @@ class OnnxJointRun:
     def constants(self) -> Constants:
         if self.detail != "full":
             return {}, []
-        return compare_constants(self.pairing, self._constants)
+        return compare_constants(self.pairing, self._constants, is_stand_in=self.floats.is_stand_in)
 
     def provenance(self) -> Mapping[str, str]:
         is_faster = self._session is not None and self._session.is_faster
