@@ -51,7 +51,7 @@ def test_json_says_the_same(narrow: Path) -> None:
 
 
 def test_bad_wishes_are_one_line(narrow: Path, tmp_path: Path) -> None:
-    assert "No cure is named; give one or more of: --best-range, --bias-correction" in refused(
+    assert "No cure is named; give one or more of: --best-range, --rounding, --bias" in refused(
         "cure", narrow
     )
     same = refused("cure", narrow, "--bias-correction", "--data", "sample", *FEW[:2])

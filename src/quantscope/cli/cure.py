@@ -50,6 +50,13 @@ def command(
             "it for every range that is tried."
         ),
     ] = "mean-square",
+    rounding: Annotated[
+        bool,
+        typer.Option(
+            "--rounding",
+            help="Choose which way each weight is rounded, so that its layer's outputs stay.",
+        ),
+    ] = False,
     bias_correction: Annotated[
         bool,
         typer.Option(
@@ -106,7 +113,7 @@ def command(
 
     The cures are taken in the order in which --help lists them, each on what those before it made.
 
-    Example: quantscope cure w4a8.onnx --best-range --bias-correction -o cured.onnx
+    Example: quantscope cure w4a8.onnx --rounding --bias-correction -o cured.onnx
     """
     from functools import partial
 
@@ -118,7 +125,11 @@ def command(
     from quantscope.report import course_view
 
     counted = load_measure(measure, lower_is_better=lower_is_better)
-    wanted = {"best range": best_range, "bias correction": bias_correction}
+    wanted = {
+        "best range": best_range,
+        "rounding": rounding,
+        "bias correction": bias_correction,
+    }
     chosen: dict[str, CureFunction] = {
         kind: CURES[kind] for kind, is_wanted in wanted.items() if is_wanted
     }

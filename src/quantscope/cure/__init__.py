@@ -11,6 +11,8 @@ How it is put together
   original, on calibration samples; `layer_errors.py` what lies between the two.
 - `bias_correction.py` and `best_range.py` are a cure each (`range_choices.py` has what it
   chooses from, `outcome.py` tries edits by what the network gives).
+- `rounding.py` is another: `gram.py` sums the products of a layer's inputs, `best_rounding.py`
+  rounds weights so that what comes of them stays.
 - `course.py` takes several, one after the other, and measures what each brings on other samples.
 
 How something is added
@@ -25,6 +27,7 @@ from quantscope.cure.course import CURES, Course, CureFunction, Step, check_apar
 from quantscope.cure.layer_errors import LayerError
 from quantscope.cure.readings import Readings
 from quantscope.cure.results import Cure, DoesNotApplyError, LeftOut, Treated
+from quantscope.cure.rounding import choose_rounding
 
 __all__ = [
     "CURES",
@@ -40,6 +43,7 @@ __all__ = [
     "Treated",
     "check_apart",
     "choose_ranges",
+    "choose_rounding",
     "correct_biases",
     "take_course",
 ]
