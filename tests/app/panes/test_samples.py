@@ -79,7 +79,7 @@ def test_images_are_counted_picked_and_predicted_as_the_library_does(
 
 def shows_predictions(page: Page, found: Accuracies, index: int) -> None:
     row = int(np.flatnonzero(found.images.indices == index)[0])
-    expect(page.get_by_test_id("prediction").locator("h3")).to_contain_text(f"image {index:,}:")
+    expect(page.get_by_test_id("prediction").locator("h2")).to_contain_text(f"image {index:,}:")
     for which in ("float", "reference", "runtime"):
         evaluation = found.of(which)
         assert evaluation is not None
