@@ -52,6 +52,7 @@ def test_images_are_counted_picked_and_predicted_as_the_library_does(
     playground: str, open_page: Callable[..., Page], found: Accuracies
 ) -> None:
     page = settled(open_page(playground, height=1100))
+    page.get_by_test_id("graph").locator('[data-layer="stem"]').click()
     page.get_by_test_id("tab-Samples").click()
     assert found.reference and found.float_ and found.runtime
     labels, quantized = found.images.labels, found.reference.predictions
