@@ -22,7 +22,8 @@ from quantscope.cli.rows import takes_rows
 from quantscope.errors import BadConfigError
 
 if TYPE_CHECKING:
-    from quantscope.data import RowWishes
+    from quantscope.data import RowWishes, Samples
+    from quantscope.model import Execution
     from quantscope.study import StudyPlan
 
 
@@ -62,23 +63,26 @@ def command(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    r"""Measure many quantizations of a model: rows, tables and a report in a folder.
+    """Measure many quantizations of a model: rows, tables and a report in a folder.
 
     Any network and any data: without labels a classifier is measured by its agreement with the
     float model, other networks by the SQNR of their outputs, or by --measure.
 
     What is finished is kept: the same command goes on where it was stopped or killed.
 
-    A TOML file has a \[base], grids whose every combination is a configuration, and single ones:
+    A TOML file has a [base], grids whose every combination is a configuration, and single ones:
 
-        \[base]
+    \b
+        [base]
         calibration_images = 256
 
-        \[grid]
-        activations = \["int8", "uint8"]
-        per_channel = \[true, false]
+    \b
+        [grid]
+        activations = ["int8", "uint8"]
+        per_channel = [true, false]
 
-        \[\[config]]
+    \b
+        [[config]]
         framework = "torch"
         observer = "histogram"
 
@@ -88,6 +92,7 @@ def command(
     """
     from quantscope.report.study import study_view, write_report
     from quantscope.study import run_ptq_study, write_results
+    from quantscope.study.harm import harm_of_study, write_harm
 
     plan = _plan(file, preset)
     if dask and workers is not None:
@@ -117,12 +122,33 @@ def command(
         )
         raise
     write_results(result, out)
-    report = write_report(result, out)
+    executions: tuple[Execution, ...] = ("reference", "runtime")
+    harms = {e: harm for e in executions if (harm := harm_of_study(result, e)) is not None}
+    write_harm(harms, out)
+    harm = harms.get("reference")
+    shown = _pictures(model, data, rows, images) if harm is not None and harm.worst else None
+    report = write_report(result, out, harm=harm, samples=shown)
     if as_json:
-        emit_json(result.to_dict())
+        harmed = {execution: each.to_dict() for execution, each in harms.items()}
+        emit_json(result.to_dict() | {"harm": harmed})
         return
-    show(study_view(result), show_grid)
+    show(study_view(result, harm), show_grid)
     console.print(f"Report: {report}", markup=False)
+
+
+def _pictures(
+    model: str, data: str | None, rows: "RowWishes | None", images: int | None
+) -> "Samples | None":
+    """Load the samples of the study again, as it did, where they are pictures to show."""
+    from quantscope.data import load, usual_data
+    from quantscope.model import open_model
+
+    opened = open_model(model)
+    spec = usual_data(opened, rows) if data is None else data
+    if spec == "random" or spec.startswith("random:"):
+        return None
+    chosen = load(spec, model=opened, first=images, wishes=rows)
+    return chosen if images is None else chosen.take(images)
 
 
 def _plan(file: Path | None, name: str | None) -> "StudyPlan":
