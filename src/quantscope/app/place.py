@@ -79,6 +79,7 @@ TABS = (
     "What if",
     "Residuals",
     "Trace",
+    "Bits",
     "Quantize",
     "Help",
 )

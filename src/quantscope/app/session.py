@@ -30,8 +30,8 @@ _MOST_PICTURES = 96
 _DOING = {
     "images": "Opening",
     "float": "Float",
-    "reference": "Its arithmetic",
-    "runtime": "This CPU's kernels",
+    "reference": "As the file states it",
+    "runtime": "As this CPU runs it",
     "gap": "Which kernels run",
     "comparison": "Comparing",
     "runtime comparison": "Comparing as this CPU runs it",

@@ -4,7 +4,7 @@ import hashlib
 import math
 import platform
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -153,15 +153,29 @@ def baseline_row(
         }
         size_bytes = path.stat().st_size
     first = by["reference"]
+    classes = first.classes
     return {
         **{
             execution: _measured(by.get(execution), None, measure)
             for execution in ("reference", "runtime")
         },
+        "by_sample": {
+            "indices": first.indices.tolist(),
+            "labels": None
+            if classes is None or classes.targets is None
+            else classes.targets.tolist(),
+            "margins": None if classes is None else _plain_numbers(classes.margins),
+            "class_names": None if classes is None else list(classes.names),
+        },
         "size_bytes": size_bytes,
         "model_digest": model.digest,
         "provenance": _provenance(setting, framework, first),
     }
+
+
+def _plain_numbers(values: Iterable[float]) -> list[float | None]:
+    """Give numbers for JSON, which has none for what is not finite."""
+    return [float(value) if math.isfinite(value) else None for value in values]
 
 
 def _evaluate_float(

@@ -486,7 +486,7 @@ def write_results(result: StudyResult, folder: Path) -> None:
 
 
 def _without_images(row: StudyRow) -> Row:
-    facts = dict(row.facts)
+    facts = {name: value for name, value in row.facts.items() if name != "by_sample"}
     for execution in EXECUTIONS:
         if facts.get(execution):
             own = {k: v for k, v in facts[execution].items() if k not in _BY_SAMPLE}

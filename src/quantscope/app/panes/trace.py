@@ -14,7 +14,8 @@ from quantscope.app.panes.samples import nothing_yet
 from quantscope.app.place import Selection
 from quantscope.app.session import Session
 from quantscope.app.widgets import Choice, FeatureMap, Live
-from quantscope.app.words import word
+from quantscope.app.words import EXECUTIONS, word
+from quantscope.arithmetic import type_text
 from quantscope.data import Samples
 from quantscope.errors import QuantscopeError
 from quantscope.model import Model
@@ -33,9 +34,9 @@ _CHOICES = [
 ]
 _EXECUTIONS = {
     " cannot be seen in runtime execution:": " cannot be seen:",
-    "reference execution": "its arithmetic",
-    "runtime execution": "this CPU's kernels",
-    "differ from reference": "differ from its arithmetic",
+    "reference execution": EXECUTIONS["reference"],
+    "runtime execution": EXECUTIONS["runtime"],
+    "differ from reference": "differ from what the file states",
     "the runtime's integer": "their integer",
 }
 _HOW = (
@@ -287,7 +288,7 @@ def _parameters(trace: Trace) -> str:
         (
             safe(t.role),
             safe(t.name),
-            t.dtype,
+            type_text(t.dtype, t.bits),
             f"{t.scale:.9g}",
             str(t.zero_point),
             "" if t.channel is None else str(t.channel),
