@@ -62,23 +62,26 @@ def command(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    r"""Measure many quantizations of a model: rows, tables and a report in a folder.
+    """Measure many quantizations of a model: rows, tables and a report in a folder.
 
     Any network and any data: without labels a classifier is measured by its agreement with the
     float model, other networks by the SQNR of their outputs, or by --measure.
 
     What is finished is kept: the same command goes on where it was stopped or killed.
 
-    A TOML file has a \[base], grids whose every combination is a configuration, and single ones:
+    A TOML file has a [base], grids whose every combination is a configuration, and single ones:
 
-        \[base]
+    \b
+        [base]
         calibration_images = 256
 
-        \[grid]
-        activations = \["int8", "uint8"]
-        per_channel = \[true, false]
+    \b
+        [grid]
+        activations = ["int8", "uint8"]
+        per_channel = [true, false]
 
-        \[\[config]]
+    \b
+        [[config]]
         framework = "torch"
         observer = "histogram"
 
