@@ -80,7 +80,7 @@ def _is_old_softmax(node: onnx.NodeProto, ranks: Mapping[str, int]) -> bool:
 
 
 def _ranks(graph: onnx.GraphProto) -> dict[str, int]:
-    """Read the numbers of axes that the file states; what is dequantized has those of its result."""
+    """Read how many axes values have; what is dequantized has those of its result."""
     stated = (*graph.input, *graph.value_info, *graph.output)
     found = {
         value.name: len(value.type.tensor_type.shape.dim)
