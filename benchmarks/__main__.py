@@ -9,6 +9,7 @@ NAMES = (
     "compare",
     "pt2e_compare",
     "sensitivity",
+    "diagnose",
     "pairs",
     "whatif",
     "speed_paths",

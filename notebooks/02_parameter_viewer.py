@@ -11,7 +11,7 @@ def setup():
 
     from quantscope.app import notebook
     from quantscope.arithmetic import dequantize, quantize
-    from quantscope.model import bundled_models, pair, read_network
+    from quantscope.model import bundled_models, pair_networks, read_network
     from quantscope.report import channel_table, tensor_facts
     from quantscope.report.figures import weight_histograms, weights_heatmap
     from quantscope.run.histograms.histograms import weight_histogram
@@ -22,7 +22,7 @@ def setup():
         dequantize,
         mo,
         notebook,
-        pair,
+        pair_networks,
         quantize,
         read_network,
         tensor_facts,
@@ -45,10 +45,10 @@ def about(mo):
 
 
 @app.cell
-def read(bundled_models, pair, read_network):
+def read(bundled_models, pair_networks, read_network):
     network = read_network(bundled_models()["resnet8-int8"])
     float_network = read_network(bundled_models()["resnet8"])
-    pairing = pair(float_network, network)
+    pairing = pair_networks(float_network, network)
     return network, pairing
 
 

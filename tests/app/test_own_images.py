@@ -94,7 +94,7 @@ def test_own_images_are_measured_on_the_page(open_page: Callable[..., Page], fol
         more = page.get_by_test_id("what-if").get_by_test_id("job-start")
         expect(more).to_have_text("on 400 images")
         more.click()
-        expect(page.get_by_test_id("what-if")).to_contain_text("400 images, its arithmetic")
+        expect(page.get_by_test_id("what-if")).to_contain_text("400 images, as the file states it")
         expect(more).to_be_hidden()
         page.get_by_test_id("tab-Quantize").click()
         expect(page.get_by_test_id("lab")).to_contain_text("Calibrated with images.npz")

@@ -17,6 +17,7 @@ SHOWN = {
     "Samples": "samples",
     "Residuals": "residuals",
     "Trace": "no-trace",
+    "Bits": "no-bits",
     "Help": "help",
 }
 

@@ -6,8 +6,12 @@ from pathlib import Path
 import pytest
 from in_process import refused, run
 
+from quantscope.cli import bits as bits_command
 from quantscope.cli.bits import read_widths
+from quantscope.data import load_sample
+from quantscope.edit import Editor, Recipe
 from quantscope.errors import BadConfigError
+from quantscope.run import evaluate
 
 
 def test_the_map_is_shown_drawn_and_given_as_json(tmp_path: Path) -> None:
@@ -75,3 +79,62 @@ def test_what_are_no_widths_is_said(text: str, why: str) -> None:
 def test_a_width_that_nothing_has_is_one_line() -> None:
     text = refused("bits", "resnet8-int8", "--weights", "12", "--images", 4)
     assert "12 bits for weights are none of the widths 2 to 8 and 16" in text
+
+
+def test_a_point_of_the_walk_becomes_a_model_and_its_recipe(tmp_path: Path) -> None:
+    model, recipe = tmp_path / "mixed.onnx", tmp_path / "mixed.json"
+    walk = ("bits", "resnet8-int8", "--frontier", "size", "--weights", "4,8", "--images", 20)
+    shown = run(*walk, "--point", 3, "-o", model, "--save-recipe", recipe, "--json")
+    assert shown.returncode == 0, shown.stderr
+    point = json.loads(shown.stdout)["points"][3]
+    assert evaluate(model, load_sample().take(20), execution="reference").accuracy == point["score"]
+    weights = {t.name: t.params.bits for t in Editor(model).network.tensors if t.role == "weight"}
+    assert weights == {name: bits for name, bits in point["bits"].items() if name in weights}
+    assert sorted(weights.values())[:4] == [4, 4, 4, 8]
+    kept = Recipe.load(recipe)
+    assert Editor("resnet8-int8").apply(kept.edits).proto.graph == Editor(model).base.graph
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--point", 3), "--point is a step of a walk; give --frontier size or compute too"),
+        (("-o", "x.onnx"), "-o writes a point of a --frontier; give its --point N too"),
+        (("--frontier", "size", "--point", 1), "--point writes a model or a recipe; give -o or"),
+        (
+            ("--frontier", "size", "--point", -1, "-o", "x.onnx"),
+            "--point is a step of the walk, from 0 on, not -1",
+        ),
+        (("--weights", "8-2"), "The widths 8-2 are out of order; give 2-8"),
+        (("--weights", "1-8"), "1 bits for weights are none of the widths 2 to 8 and 16"),
+        (("--activations", "9"), "9 bits for activations are none of the widths 2 to 8 and 16"),
+        (
+            ("--calibration-data", "x.npz"),
+            "resnet8-int8.onnx is quantized already, and --range keep leaves its ranges",
+        ),
+        (
+            ("--range", "best", "--calibration-data", "sample"),
+            "--calibration-data sample names test images, which must not choose ranges",
+        ),
+    ],
+)
+def test_what_cannot_be_is_one_line_before_any_work(words: tuple[object, ...], text: str) -> None:
+    assert text in refused("bits", "resnet8-int8", "--images", 4, *words)
+
+
+def test_what_takes_long_is_said_before_and_runs_with_yes_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bits_command, "MOST_SECONDS", 0)
+    words = ("bits", "resnet8-int8", "--weights", 8, "--activations", 8, "--images", 4)
+    assert "4 networks on 4 samples each take about 0 minutes here; give fewer widths or" in (
+        refused(*words)
+    )
+    assert run(*words, "--yes").returncode == 0
+
+
+def test_ranges_chosen_anew_are_said(tmp_path: Path) -> None:
+    words = ("--weights", 4, "--activations", 4, "--images", 8, "--range", "best")
+    shown = run("bits", "resnet8", "--calibration-images", 16, *words)
+    assert shown.returncode == 0, shown.stderr
+    assert "ranges of least error at each width, by cifar10-train-sample, 16 images" in shown.stdout

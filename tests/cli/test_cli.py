@@ -1,6 +1,5 @@
 """The command line as a person meets it: exit codes, one line for bad input, real processes."""
 
-import inspect
 import json
 import os
 import shlex
@@ -17,7 +16,6 @@ from in_process import refused, run
 
 import quantscope
 import quantscope.zoo
-from quantscope.cli import app
 
 COMMANDS = [
     *(("evaluate",), ("inspect",), ("graph",), ("compare",), ("trace",), ("accumulators",)),
@@ -272,16 +270,6 @@ def test_ctrl_c_says_that_it_stopped(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert process.stderr.read() == "Stopped.\n"
     assert process.returncode == 130
-
-
-def test_no_paragraph_of_a_help_text_is_broken_in_its_middle() -> None:
-    """Typer joins the lines of the first paragraph only; those after it keep their ends."""
-    for command in app.registered_commands:
-        assert command.callback is not None
-        paragraphs = inspect.cleandoc(command.callback.__doc__ or "").split("\n\n")
-        for paragraph in paragraphs[1:]:
-            kept = paragraph.startswith(("Example: ", "    "))
-            assert kept or "\n" not in paragraph, f"{command.name}: {paragraph}"
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

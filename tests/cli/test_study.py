@@ -50,14 +50,20 @@ def test_a_study_leaves_rows_results_and_a_report(tmp_path: Path, random_resnet8
     assert "not possible: activations = int8, weights = uint8" in done.stdout
     assert {path.name for path in out.iterdir() if not path.name.startswith(".")} == {
         *("rows", "figures", "study.json"),
-        *("results.csv", "results.json", "report.html", "report.md"),
+        *("results.csv", "results.json", "harm.json", "report.html", "report.md"),
     }
+    harm = json.loads((out / "harm.json").read_text())
+    assert harm["reference"]["samples"] == 40 == sum(harm["reference"]["how_often"])
+    assert all(each["margin"] >= 0 for each in harm["reference"]["worst"])
+    assert "Who is harmed" in (out / "report.html").read_text()
     assert len(list((out / "rows").iterdir())) == 1 + 4
     before = {path: path.stat().st_mtime_ns for path in (out / "rows").iterdir()}
     again = in_process.run("study", file, *options, "--json")
     assert again.returncode == 0
     result = json.loads(again.stdout)
     assert [row["status"] for row in result["rows"]] == ["done", "done", "done", "failed"]
+    assert result["harm"] == harm
+    assert "by_sample" not in result["baselines"]["onnxruntime"]
     assert {path: path.stat().st_mtime_ns for path in (out / "rows").iterdir()} == before
 
 
@@ -108,8 +114,9 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path: Path, random_resnet
 
 def test_the_help_shows_what_a_file_looks_like() -> None:
     text = in_process.run("study", "--help").stdout
+    lines = [line.strip() for line in text.splitlines()]
     for line in ("[base]", "[grid]", "[[config]]", "per_channel = [true, false]"):
-        assert line in text
+        assert line in lines
 
 
 def test_what_cannot_be_is_one_line(tmp_path: Path) -> None:

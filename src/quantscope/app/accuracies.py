@@ -33,12 +33,12 @@ class Accuracies:
 
     @property
     def quantized(self) -> Evaluation | None:
-        """What the quantized model gives, by its own arithmetic where it has that."""
+        """The answers of the quantized model, by its own arithmetic where it has that."""
         return self.reference or self.runtime
 
     @property
     def shown(self) -> Evaluation | None:
-        """What is looked at sample by sample: the quantized model, or the float one alone."""
+        """The run to look at sample by sample: the quantized model, or the float one alone."""
         return self.quantized or self.float_
 
     @property

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from quantscope.app.doors import Keys
 
 has_threads = False
-"""Whether threads may be inside onnxruntime, which aborts a process that ends around it. A process
-that served a page ends without waiting for anything."""
+"""It says whether threads may be inside onnxruntime, which aborts a process that ends around it.
+
+A process that served a page ends without waiting for anything.
+"""
 
 FIRST_PORT = 2718
 _PORTS_TRIED = 50

@@ -92,12 +92,12 @@ class Opened:
 
     @property
     def is_stand_in(self) -> bool:
-        """Whether `original` is the model itself with its quantizers off."""
+        """Say whether `original` is the model itself with its quantizers off."""
         return self.original is not None and self.original.is_stand_in
 
     @property
     def is_comparable(self) -> bool:
-        """Whether it can be compared with a float network, tensor by tensor."""
+        """Say whether it can be compared with a float network, tensor by tensor."""
         return self.compared_with is not None or self.is_stand_in
 
     @property

@@ -21,6 +21,7 @@ from quantscope.app.metrics import metrics
 from quantscope.app.mistake import mistake
 from quantscope.app.opened import openable_models
 from quantscope.app.painter import Painter, Wanted
+from quantscope.app.panes.bits import BitsPane
 from quantscope.app.panes.diagnose import Doctor, worst_selection
 from quantscope.app.panes.layers import places
 from quantscope.app.panes.ptq_lab import PtqLab
@@ -51,7 +52,7 @@ from quantscope.app.widgets import (
     Tabs,
     drawing_of,
 )
-from quantscope.app.words import WORDS
+from quantscope.app.words import EXECUTIONS, WORDS
 from quantscope.app.worker import Work, Worker
 from quantscope.errors import QuantscopeError
 from quantscope.model import Execution
@@ -61,8 +62,8 @@ from quantscope.progress import Progress
 _MOST_SESSIONS = 3
 
 WAYS = (
-    {"key": "stated", "label": "as the file states it", "word": "reference"},
-    {"key": "run", "label": "as this CPU runs it", "word": "runtime"},
+    {"key": "stated", "label": EXECUTIONS["reference"], "word": "reference"},
+    {"key": "run", "label": EXECUTIONS["runtime"], "word": "runtime"},
 )
 _WAY_OF: dict[Execution, str] = {"reference": "stated", "runtime": "run"}
 
@@ -98,7 +99,7 @@ class Page:
         """The edits of each model that this page has shown."""
         self._asked: Given | None = None
         self._is_chosen = begun.place.selection is not None
-        """Whether a person has selected something; until then the page shows the worst layer."""
+        """It says whether a person chose a layer; until then the page shows the worst one."""
         self._usual: Selection | None = None
         self._selects = False
         self._opening = Lock()
@@ -121,6 +122,7 @@ class Page:
         self.bench = Workbench(self)
         self.lab = PtqLab(self)
         self.doctor = Doctor(self)
+        self.bits = BitsPane(self)
         self.samples = SamplesPane(self)
         self.tracer = Tracer(self)
         # Wrapped once: a new wrapper at each run of a cell would be a new element of the page.
@@ -225,6 +227,10 @@ class Page:
         """Tell the notebook that the lab has tried something."""
         self._set.lab(lambda count: count + 1)
 
+    def bits_news(self) -> None:
+        """Tell the notebook that bits were measured."""
+        self._set.lab(lambda count: count + 1)
+
     def paint(self, wanted: Sequence[Wanted]) -> None:
         """Show these pictures in the gallery; what is not drawn yet comes when it is.
 
@@ -239,6 +245,7 @@ class Page:
         self.painter.close()
         self.bench.close()
         self.lab.close()
+        self.bits.close()
         self.samples.close()
         self.tracer.close()
         for widget in self._widgets().values():
@@ -318,6 +325,8 @@ class Page:
             self.opener.asked = {"field": message.get("field", ""), "n": asked + 1}
         elif message.get("do") == "tab" and message.get("tab") in TABS:
             self.tabs.tab = message["tab"]
+        elif message.get("do") in ("bits", "put-bits"):
+            self.bits.asked(message)
         elif message.get("do") in ("undo", "redo"):
             self._on_strip(_widget, message, _buffers)
         elif message.get("do") == "random":
@@ -384,6 +393,7 @@ class Page:
         if self.way.value == "run":
             self.bench.way_choice.value = "runtime"
         self.lab.refresh()
+        self.bits.opened()
         with self.opener.hold_sync():
             self.opener.busy, self.opener.error = False, ""
             self.opener.model_path = session.opened.name

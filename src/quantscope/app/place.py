@@ -79,6 +79,7 @@ TABS = (
     "What if",
     "Residuals",
     "Trace",
+    "Bits",
     "Quantize",
     "Help",
 )
@@ -95,7 +96,7 @@ class Given:
     data: str = ""
     wishes: RowWishes = field(default_factory=RowWishes)
     measure: str = ""
-    """What is counted, as --measure has it. A function of a person's own is code that is run, so
+    """The measure, as --measure has it. A function of a person's own is code that is run, so
     only the command names it, never an address or the form."""
     lower_is_better: bool = False
 

@@ -224,6 +224,22 @@ def pane_trace(get_edits, get_model, get_tab, mo, page):
 
 
 @app.cell
+def pane_bits(get_model, get_tab, mo, page):
+    mo.stop(get_tab() != "Bits")
+    get_model()
+    page.bits.show()
+    return
+
+
+@app.cell
+def paint_bits(get_lab, get_model, get_tab, get_theme, mo, page):
+    mo.stop(get_tab() != "Bits")
+    get_lab(), get_model()
+    page.paint(page.bits.wanted(get_theme()))
+    return
+
+
+@app.cell
 def pane_quantize(get_model, get_tab, mo, page):
     mo.stop(get_tab() != "Quantize")
     get_model()
@@ -248,7 +264,7 @@ def pane_help(get_tab, get_topic, help, mo):
 
 @app.cell
 def pictures(get_tab, mo, page):
-    mo.stop(get_tab() not in ("Layer", "Network", "Samples", "What if", "Residuals", "Quantize"))
+    mo.stop(get_tab() in ("Diagnose", "Trace", "Help"))
     page.views["gallery"]
     return
 

@@ -30,8 +30,8 @@ _MOST_PICTURES = 96
 _DOING = {
     "images": "Opening",
     "float": "Float",
-    "reference": "Its arithmetic",
-    "runtime": "This CPU's kernels",
+    "reference": "As the file states it",
+    "runtime": "As this CPU runs it",
     "gap": "Which kernels run",
     "comparison": "Comparing",
     "runtime comparison": "Comparing as this CPU runs it",
@@ -290,7 +290,7 @@ class Session:
 
     @property
     def is_bundled_sample(self) -> bool:
-        """Whether the rows are the bundled ones of CIFAR-10, of which there are more to fetch."""
+        """Say whether the rows are CIFAR-10's bundled ones, of which there are more to fetch."""
         return self.given is None and not self.sample.is_random
 
     @cached_property
@@ -305,7 +305,7 @@ class Session:
 
     @property
     def noun(self) -> str:
-        """What one row is called."""
+        """The word for one row."""
         return "image" if self.sample.shown_as() == "picture" else "sample"
 
     @property
@@ -378,7 +378,7 @@ class Session:
         return next((result for result in found if result is not None), None)
 
     def _try(self, images: Samples) -> bool:
-        """Whether the model takes these rows and knows their labels; raises why not."""
+        """Check that the model takes these rows and knows their labels; raise why not."""
         ends = [0, len(images) - 1]
         if images.targets is not None:
             ends = [int(images.targets.argmin()), int(images.targets.argmax())]

@@ -8,6 +8,10 @@ _CONV = "02-qlinearconv.md"
 _WHOLE = "04-architecture.md"
 
 
+EXECUTIONS = {"reference": "as the file states it", "runtime": "as this CPU runs it"}
+"""What the two executions are called, wherever they stand on the page."""
+
+
 @dataclass(frozen=True)
 class Word:
     """A term of the page and its explanation.
@@ -28,12 +32,12 @@ WORDS = {
         "weights stay rounded.",
     ),
     "reference": Word(
-        "Its arithmetic",
+        "As the file states it",
         "The quantized network computed exactly as its file states, with no fused kernels.",
         f"{_WHOLE}#from-qdq-to-integers",
     ),
     "runtime": Word(
-        "This CPU's kernels",
+        "As this CPU runs it",
         "The same file through the fused integer kernels that onnxruntime ships for this CPU.",
         f"{_WHOLE}#what-the-runtime-fuses",
     ),

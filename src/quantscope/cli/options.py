@@ -114,6 +114,14 @@ PictureChannelsBeside = Annotated[
     Literal["rgb", "bgr", "gray"] | None, typer.Option("--picture-channels", help=_CHANNELS_HELP)
 ]
 RandomSeed = Annotated[int, typer.Option("--seed", help="Of random rows.")]
+RangeOption = Annotated[
+    Literal["keep", "minmax", "best"],
+    typer.Option(
+        "--range",
+        help="With other bits: the ranges of 8 bits stay (keep), span all values (minmax), or cost "
+        "the least mean square error (best), both by the calibration rows.",
+    ),
+]
 CalibrationData = Annotated[
     str | None,
     typer.Option(

@@ -22,7 +22,8 @@ from quantscope.cli.rows import takes_rows
 from quantscope.errors import BadConfigError
 
 if TYPE_CHECKING:
-    from quantscope.data import RowWishes
+    from quantscope.data import RowWishes, Samples
+    from quantscope.model import Execution
     from quantscope.study import StudyPlan
 
 
@@ -91,6 +92,7 @@ def command(
     """
     from quantscope.report.study import study_view, write_report
     from quantscope.study import run_ptq_study, write_results
+    from quantscope.study.harm import harm_of_study, write_harm
 
     plan = _plan(file, preset)
     if dask and workers is not None:
@@ -120,12 +122,33 @@ def command(
         )
         raise
     write_results(result, out)
-    report = write_report(result, out)
+    executions: tuple[Execution, ...] = ("reference", "runtime")
+    harms = {e: harm for e in executions if (harm := harm_of_study(result, e)) is not None}
+    write_harm(harms, out)
+    harm = harms.get("reference")
+    shown = _pictures(model, data, rows, images) if harm is not None and harm.worst else None
+    report = write_report(result, out, harm=harm, samples=shown)
     if as_json:
-        emit_json(result.to_dict())
+        harmed = {execution: each.to_dict() for execution, each in harms.items()}
+        emit_json(result.to_dict() | {"harm": harmed})
         return
-    show(study_view(result), show_grid)
+    show(study_view(result, harm), show_grid)
     console.print(f"Report: {report}", markup=False)
+
+
+def _pictures(
+    model: str, data: str | None, rows: "RowWishes | None", images: int | None
+) -> "Samples | None":
+    """Load the samples of the study again, as it did, where they are pictures to show."""
+    from quantscope.data import load, usual_data
+    from quantscope.model import open_model
+
+    opened = open_model(model)
+    spec = usual_data(opened, rows) if data is None else data
+    if spec == "random" or spec.startswith("random:"):
+        return None
+    chosen = load(spec, model=opened, first=images, wishes=rows)
+    return chosen if images is None else chosen.take(images)
 
 
 def _plan(file: Path | None, name: str | None) -> "StudyPlan":

@@ -9,8 +9,10 @@ import numpy as np
 
 from quantscope.cure.best_range import choose_ranges
 from quantscope.cure.bias_correction import correct_biases
+from quantscope.cure.leave_float import leave_float
 from quantscope.cure.readings import Readings
 from quantscope.cure.results import Cure, DoesNotApplyError
+from quantscope.cure.rounding import choose_rounding
 from quantscope.data import Samples, SamplesSource, samples_for
 from quantscope.edit import Applied, Edit, Editor, describe, edit_to_dict
 from quantscope.errors import BadConfigError, BadDataError
@@ -39,7 +41,9 @@ class CureFunction(Protocol):
 
 
 CURES: Mapping[str, CureFunction] = {
+    "leave float": leave_float,
     "best range": choose_ranges,
+    "rounding": choose_rounding,
     "bias correction": correct_biases,
 }
 """The cures in the order in which a course takes them: each one's ground is laid by those before.

@@ -1,4 +1,4 @@
-"""What lies between a layer's float output and its quantized one, and how much of it is a shift."""
+"""Measure the error between a layer's float and quantized output, and how much of it is a shift."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

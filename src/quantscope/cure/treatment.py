@@ -1,4 +1,4 @@
-"""What every cure begins and ends with: the model opened for it, and what it became as a value."""
+"""Every cure begins with a model opened for it, and ends with what it became as a value."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from quantscope.model import ModelSource
 from quantscope.progress import Progress, silent
 
 ModelOrEditor = ModelSource | Editor | Readings
-"""What a cure is given: a model, an editor that is open already, or readings of one."""
+"""A cure may be given one of these: a model, an editor that is open already, or readings of one."""
 
 
 def open_readings(

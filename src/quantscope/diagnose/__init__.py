@@ -1,4 +1,4 @@
-"""What is wrong with a quantized model, why, and what can be tried.
+"""A diagnosis says what is wrong with a quantized model, why, and what can be tried.
 
 How it is put together
 - `diagnose.py` is the way in. It runs one comparison, whose numbers are the `Evidence`

@@ -9,7 +9,7 @@ from quantscope.edit import Editor, Off, parts_of
 from quantscope.errors import BadModelError
 from quantscope.run import Comparison
 
-MOST_LAYERS = 8
+MOST_LAYERS = 6
 """The layers that are switched off, each alone: those that add most error of their own."""
 _INPUT = "Input"
 

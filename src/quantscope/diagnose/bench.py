@@ -131,7 +131,7 @@ class Bench:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the model gives what its float original gives, bit for bit."""
+        """Say whether the model gives what its float original gives, bit for bit."""
         return all(np.array_equal(self.base[name], f) for name, f in self.floats.items())
 
     def check_finite(self) -> None:

@@ -1,4 +1,4 @@
-"""What findings are made from: everything that was measured of a model, measured once."""
+"""Findings are made from evidence: everything that was measured of a model, measured once."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -16,7 +16,7 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class InputStats:
-    """Of one input: mean and standard deviation of each channel, and the ends of all values."""
+    """The facts of one input: mean and deviation of each channel, and the ends of all values."""
 
     mean: Values
     std: Values

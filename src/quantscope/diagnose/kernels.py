@@ -28,7 +28,7 @@ _LARGEST_UINT8 = 255
 
 @dataclass(frozen=True)
 class Kernels:
-    """What runs a model as it ships: onnxruntime here, or its AVX2 kernels, predicted.
+    """The thing that runs a model as it ships: onnxruntime here, or its AVX2 kernels, predicted.
 
     A prediction is made by exact integers in NumPy, about 20 images a second for ResNet8.
     """
@@ -38,7 +38,7 @@ class Kernels:
 
     @property
     def saturates(self) -> bool | None:
-        """Whether products of uint8 and int8 are added with 16-bit saturation; None if unknown."""
+        """Say whether products of uint8 and int8 saturate at 16 bits; None if unknown."""
         return True if self.cpu == "no-vnni" else saturates_8bit_products()
 
     @property
@@ -94,13 +94,14 @@ def kernel_notes(network: Network, kernels: KernelMap | None, of: Kernels) -> li
     suspects = saturating_layers(network, kernels)
     if suspects and not of.saturates:
         here = (
-            f"This CPU ({cpu_name()}) does not saturate them"
+            f"this CPU ({cpu_name()}) does not"
             if of.saturates is False
-            else "Whether this CPU saturates them could not be read"
+            else "whether this one does could not be read"
         )
         notes.append(
-            f"{here}: {many(len(suspects), 'layer')} multiply uint8 by int8, which an x86 CPU "
-            f"without VNNI adds in pairs with 16-bit saturation. What that costs: --cpu no-vnni."
+            f"{many(len(suspects), 'layer')} multiply uint8 by int8: an x86 CPU without VNNI adds "
+            f"such products in pairs with 16-bit saturation, {here}. What that would cost: "
+            f"--cpu no-vnni."
         )
     waiting = [] if kernels is None else [k for k in kernels.layers if waits_for_option(k.why)]
     if kernels is not None and waiting:

@@ -16,7 +16,7 @@ SCHEMA_VERSION = 1
 FINDINGS_PAGE = "docs/findings.md"
 
 CostOf = Literal["tensors", "kernels", "class", "nothing"]
-"""What a finding's cost is measured by.
+"""The number that a finding's cost is measured by.
 
 "tensors": what comes back with those left float. "kernels": what lies between the stated arithmetic
 and the kernels that ship. "class": what comes back with the samples of its classes answered as
@@ -55,7 +55,7 @@ class Remedy:
 
     @property
     def is_quantization(self) -> bool:
-        """Whether the float model is quantized anew."""
+        """Say whether the float model is quantized anew."""
         return bool(self.options) or self.calibration is not None
 
     @property
@@ -75,7 +75,7 @@ class Remedy:
 
 @dataclass(frozen=True, eq=False)
 class Gain:
-    """What a change brings: the changed score minus the score as it is, sample by sample.
+    """The gain of a change: the changed score minus the score as it is, sample by sample.
 
     `sqnr_change_db` is how much it raises the SQNR of the outputs against the float model's; None
     where one of the two has none.
@@ -94,13 +94,13 @@ class Gain:
 
     @property
     def is_sure(self) -> bool:
-        """Whether the interval of the difference leaves out zero."""
+        """Say whether the interval of the difference leaves out zero."""
         ends = self.delta.interval_95
         return ends is not None and (ends[0] > 0 or ends[1] < 0)
 
     @property
     def helps(self) -> bool:
-        """Whether the score is better, and surely so."""
+        """Say whether the score is better, and surely so."""
         return self.is_sure and self.value > 0
 
     def to_dict(self) -> dict[str, Any]:
@@ -208,7 +208,7 @@ class LayerShare:
 
 @dataclass(frozen=True, eq=False)
 class Account:
-    """What the loss is made of. `floats`, `quantized` and `runtime` are scores.
+    """The parts of the loss. `floats`, `quantized` and `runtime` are scores.
 
     `quantized` is the arithmetic that the file states. Each `Gain` is against it, of the same
     samples: `loss` is what the float model has more; `weights_off`, `activations_off` and
@@ -260,7 +260,7 @@ class Account:
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis(Origin):
-    """What is wrong with a quantized model, what each of it costs, and what was tried.
+    """The findings of a quantized model, what each of them costs, and what was tried.
 
     `findings` are ranked by what they cost. `together` is what all remedies that helped bring at
     once; None where fewer than two did, and where nothing was tried.

@@ -66,6 +66,14 @@ class Editor:
         """
         return self._floats.of(self._subject.network.tensor(tensor))
 
+    def integers_under(self, edits: Sequence[Edit], tensor: str) -> NDArray[Any]:
+        """Give a stored tensor's integers as edits leave them."""
+        _, outcome = self._resolve(tuple(edits))
+        for each in outcome.tensors:
+            if each.tensor.name == tensor and each.integers is not None:
+                return each.integers
+        return self._subject.network.tensor(tensor).integers()
+
     @property
     def suffix(self) -> str:
         """The suffix of the files that edited models become."""

@@ -1,7 +1,6 @@
 """Quantize ONNX models statically, with onnxruntime's `quantize_static`."""
 
 import contextlib
-import hashlib
 import tempfile
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
@@ -108,14 +107,7 @@ def quantize_onnx(
     content = finish(model, provenance)
     _check_written(content, source=float_path)
     write_whole(output, content)
-    return Quantized(
-        path=output,
-        digest=hashlib.sha256(content).hexdigest(),
-        size_bytes=len(content),
-        config=config,
-        provenance=provenance,
-        warnings=warnings,
-    )
+    return Quantized.of(content, output, config, provenance, warnings)
 
 
 def _keep_node_metadata(model: onnx.ModelProto, file: OnnxFile) -> None:

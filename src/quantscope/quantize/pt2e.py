@@ -10,6 +10,7 @@ import io
 import logging
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,13 +90,8 @@ def quantize_torch(
     write_whole(output, content)
     if onnx_output and onnx_content:
         write_whole(onnx_output, onnx_content)
-    return Quantized(
-        path=output,
-        digest=hashlib.sha256(content).hexdigest(),
-        size_bytes=len(content),
-        config=config,
-        provenance=provenance,
-        warnings=notes,
+    return replace(
+        Quantized.of(content, output, config, provenance, notes),
         onnx_path=onnx_output,
         onnx_digest=hashlib.sha256(onnx_content).hexdigest() if onnx_content else None,
     )

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -40,6 +40,19 @@ class Quantized:
     onnx_digest: str | None = None
     bits: str = ""
     """The widths other than 8 that weights and activations were given, as in W4A6."""
+
+    @classmethod
+    def of(
+        cls,
+        content: bytes,
+        path: Path,
+        config: PtqConfig,
+        provenance: Mapping[str, Any],
+        warnings: Iterable[str],
+    ) -> "Quantized":
+        """Describe a model that has this content and was written to `path`."""
+        digest = hashlib.sha256(content).hexdigest()
+        return cls(path, digest, len(content), config, provenance, tuple(warnings))
 
     @property
     def label(self) -> str:

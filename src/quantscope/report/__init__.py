@@ -6,7 +6,8 @@ tables as values, which the command line prints and a page or a notebook shows.
 How it is put together
 - `table.py` has the values: `Table`, `Fact`, `Line`. A table becomes text there, fitted to a
   terminal, and HTML in `html.py`. `wording.py` has numbers, shapes and names as a person reads
-  them; `page.py` is the frame of every page that is written, with its content policy.
+  them; `page.py` is the frame of every page that is written, with its content policy;
+  `row_pictures.py` draws rows of samples.
 - One text module a result: `evaluate_text.py`, `sensitivity_text.py`, `interactions_text.py`,
   `whatif_text.py`, `trace_text.py`, `capture_text.py`, `accumulators_text.py`,
   `quantize_text.py`, `data_text.py`; of networks `inspect_text.py` with `network_text.py`,
@@ -69,6 +70,7 @@ from quantscope.report.network_text import (
 )
 from quantscope.report.quantize_text import quantization_view
 from quantscope.report.raw_nodes import RawGraph, raw_lines, read_raw_nodes
+from quantscope.report.row_pictures import draw_row
 from quantscope.report.sensitivity_text import sensitivity_lines
 from quantscope.report.table import Fact, Line, Strong, Table, fact_lines, wrap
 from quantscope.report.trace_text import computation, trace_text
@@ -116,6 +118,7 @@ __all__ = [
     "diagnosis_view",
     "draw_network",
     "draw_nodes",
+    "draw_row",
     "effect_lines",
     "evaluation_view",
     "fact_lines",

@@ -5,10 +5,17 @@ from collections.abc import Callable, Iterator
 from quantscope.plain_text import many, printable
 from quantscope.report.table import Column, Number, Table
 from quantscope.report.wording import format_rounded
-from quantscope.study.bits import BitCell, BitCurves, BitMap, Frontier, FrontierPoint, Width
+from quantscope.study.bits import (
+    BitCell,
+    BitCurves,
+    BitMap,
+    Frontier,
+    FrontierPoint,
+    Measured,
+    Width,
+)
 
 BitsPart = str | Table
-Measured = BitMap | BitCurves | Frontier
 
 
 def bits_view(result: BitMap) -> Iterator[BitsPart]:
@@ -16,7 +23,7 @@ def bits_view(result: BitMap) -> Iterator[BitsPart]:
     yield (
         f"{printable(result.model)} with other bits, against {printable(result.float_model)}, "
         f"{result.execution} execution, {many(result.samples, result.sample_word)} of "
-        f"{printable(result.data)}"
+        f"{printable(result.data)}{_ranges_text(result)}"
     )
     yield _grid(
         result,
@@ -45,6 +52,7 @@ def curves_view(result: BitCurves) -> Iterator[BitsPart]:
     yield (
         f"{printable(result.model)}, one tensor at a time with other bits, {result.execution} "
         f"execution, {many(result.samples, result.sample_word)} of {printable(result.data)}"
+        f"{_ranges_text(result)}"
     )
     form, factor = _score_form(result), _factor(result)
     base, floats = format_rounded(factor * result.base, form), result.floats
@@ -87,6 +95,7 @@ def frontier_view(result: Frontier) -> Iterator[BitsPart]:
     yield (
         f"scores against {printable(result.float_model)}, {result.execution} execution, "
         f"{many(result.samples, result.sample_word)} of {printable(result.data)}"
+        f"{_ranges_text(result)}"
     )
     columns = (
         Column("", right=True),
@@ -107,10 +116,10 @@ def frontier_view(result: Frontier) -> Iterator[BitsPart]:
         tuple((*row, *_costs(result, p)) for row, p in zip(rows, result.points, strict=True)),
     )
     yield Table(
-        "the same bits for all",
+        f"the same bits for all{' weights' if result.saving == 'size' else ''}",
         columns,
         tuple(
-            ("", "all", str(next(iter(point.bits.values()), "")), *_costs(result, point))
+            ("", "all", str(min(point.bits.values(), default="")), *_costs(result, point))
             for point in result.uniform
         ),
     )
@@ -149,6 +158,14 @@ def _grid(result: BitMap, title: str, value: Callable[[BitCell], float | None], 
         ]
         rows.append((width_text(bits), *shown))
     return Table(title, (Column("", right=True), *columns), tuple(rows))
+
+
+def _ranges_text(result: Measured) -> str:
+    """Say how ranges were chosen, where they did not stay."""
+    if result.ranges == "keep":
+        return ""
+    rule = {"minmax": "over all values", "best": "of least error"}[result.ranges]
+    return f"; ranges {rule} at each width, by {printable(result.range_data or '')}"
 
 
 def _factor(result: Measured) -> int:

@@ -82,7 +82,7 @@ from quantscope.run.outputs import (
 from quantscope.run.runnable import Runnable, Scores, open_runnable
 from quantscope.run.sample_ends import End, Ends, ends_of_rows
 from quantscope.run.score_delta import ScoreDelta
-from quantscope.run.settle_ranges import needs_samples, settle_ranges
+from quantscope.run.settle_ranges import choose_ends, needs_samples, settle_ranges
 from quantscope.run.whatif import DownstreamSqnr, Effect, WhatIf
 
 __all__ = [
@@ -134,6 +134,7 @@ __all__ = [
     "best_ranges",
     "capture",
     "check_rows",
+    "choose_ends",
     "classify",
     "compare",
     "compare_evaluations",

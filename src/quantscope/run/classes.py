@@ -58,6 +58,15 @@ class Classes:
         return self.targets
 
     @property
+    def margins(self) -> NDArray[np.float64]:
+        """How far each sample's largest score lies above the next; NaN where one is no number."""
+        if self.scores.shape[1] < 2:
+            return np.full(len(self.scores), np.nan)
+        second, first = np.sort(self.scores.astype(np.float64), axis=1)[:, -2:].T
+        with np.errstate(invalid="ignore"):  # two infinite scores have no difference
+            return np.asarray(first - second)
+
+    @property
     def right(self) -> NDArray[np.bool_]:
         return np.asarray(self.predictions == self.labels)
 

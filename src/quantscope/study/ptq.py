@@ -4,7 +4,7 @@ import hashlib
 import math
 import platform
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -39,7 +39,7 @@ THREADS = 1
 """The threads of each row: rows run side by side, and one gives the same sums everywhere."""
 PACKAGES = ("numpy", "onnx", "onnxruntime", "torch", "torchao")
 Answered = Mapping[str, tuple[float | None, ...]]
-"""What the float model gave by execution: each sample's class if those are counted, else its score.
+"""The float model's answers by execution: each sample's class if those are counted, else its score.
 
 Nothing where the measure compares with the float model, which then has no score of its own.
 """
@@ -100,7 +100,7 @@ _loaded: dict[SamplesFile, Samples] = {}
 
 @dataclass(frozen=True)
 class MeasureSpec:
-    """What all rows are measured by, as `--measure` names it: a worker process finds it again."""
+    """The measure of all rows, as `--measure` names it: a worker process finds it again."""
 
     spec: str
     lower_is_better: bool = False
@@ -153,15 +153,29 @@ def baseline_row(
         }
         size_bytes = path.stat().st_size
     first = by["reference"]
+    classes = first.classes
     return {
         **{
             execution: _measured(by.get(execution), None, measure)
             for execution in ("reference", "runtime")
         },
+        "by_sample": {
+            "indices": first.indices.tolist(),
+            "labels": None
+            if classes is None or classes.targets is None
+            else classes.targets.tolist(),
+            "margins": None if classes is None else _plain_numbers(classes.margins),
+            "class_names": None if classes is None else list(classes.names),
+        },
         "size_bytes": size_bytes,
         "model_digest": model.digest,
         "provenance": _provenance(setting, framework, first),
     }
+
+
+def _plain_numbers(values: Iterable[float]) -> list[float | None]:
+    """Give numbers for JSON, which has none for what is not finite."""
+    return [float(value) if math.isfinite(value) else None for value in values]
 
 
 def _evaluate_float(

@@ -29,7 +29,7 @@ _ACCURACY = MEASURES["top1"].name
 
 @dataclass(frozen=True)
 class StudyScore:
-    """What was counted of a model, as `Score` says; `value` is None where it has no number.
+    """The score of a model, as `Score` says; `value` is None where it has no number.
 
     The float model itself has none by a measure that compares with it.
     """
@@ -87,7 +87,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Counted:
-    """What was counted of a classifier with labels."""
+    """The counts of a classifier with labels."""
 
     correct: int
     accuracy: float
@@ -386,14 +386,14 @@ class StudyResult:
 
     @property
     def score(self) -> StudyScore:
-        """What all rows are measured by, with the float model's number if it has one."""
+        """The measure of all rows, with the float model's number if it has one."""
         found = self.baseline.reference
         assert found is not None, "a baseline that failed is no study"
         return found.score
 
     @property
     def has_float_score(self) -> bool:
-        """Whether the float model has a score itself, that the rows are compared with."""
+        """Say whether the float model has a score itself, that the rows are compared with."""
         return self.score.value is not None
 
     @cached_property
@@ -486,7 +486,7 @@ def write_results(result: StudyResult, folder: Path) -> None:
 
 
 def _without_images(row: StudyRow) -> Row:
-    facts = dict(row.facts)
+    facts = {name: value for name, value in row.facts.items() if name != "by_sample"}
     for execution in EXECUTIONS:
         if facts.get(execution):
             own = {k: v for k, v in facts[execution].items() if k not in _BY_SAMPLE}

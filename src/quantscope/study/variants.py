@@ -25,7 +25,7 @@ from quantscope.run.onnx.suffix import ValueGraph, executed_graph
 from quantscope.study.sweep import Sweep, fitting_batch
 
 MOST_OUTPUT_BYTES = 256 << 20
-"""What the outputs of the variants of one graph may take, where they are looked at one by one."""
+"""The most that the outputs of one graph's variants may take, looked at one by one."""
 
 
 @dataclass(frozen=True, eq=False)

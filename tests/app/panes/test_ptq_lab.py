@@ -9,9 +9,9 @@ from playwright.sync_api import Page, expect
 
 from quantscope.app.lab import SIZES, config_from, lab_of, methods_of, sizes_of
 from quantscope.app.opened import open_pair
-from quantscope.app.panes.ptq_lab import EXECUTIONS
 from quantscope.app.panes.scores import percent, points
 from quantscope.app.session import session_for
+from quantscope.app.words import EXECUTIONS
 from quantscope.data import load_sample
 from quantscope.errors import BadConfigError
 from quantscope.model import bundled_models
@@ -108,8 +108,8 @@ def test_figures_of_the_lab_have_the_page_s_words() -> None:
     figure = accuracy_figure(lab.trials.result(), names=EXECUTIONS)
     assert figure is not None
     said = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert said == ["its arithmetic", "this CPU's kernels"]
-    assert "its arithmetic / this CPU's kernels" in figure.get_supxlabel()
+    assert said == ["as the file states it", "as this CPU runs it"]
+    assert "as the file states it / as this CPU runs it" in figure.get_supxlabel()
 
 
 def test_the_lab_of_a_float_model_is_that_of_what_was_made_from_it() -> None:

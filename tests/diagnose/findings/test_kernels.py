@@ -57,8 +57,8 @@ def test_a_cpu_that_does_not_saturate_has_a_note_and_no_finding(plant: Plant) ->
     assert result.findings == ()
     (note,) = (note for note in result.notes if "uint8 by int8" in note)
     if saturates_8bit_products() is False:
-        assert note.startswith("This CPU (") and "does not saturate them" in note
-        assert note.endswith("What that costs: --cpu no-vnni.")
+        assert "16-bit saturation, this CPU (" in note and ") does not. " in note
+        assert note.endswith("What that would cost: --cpu no-vnni.")
 
 
 def test_weights_of_seven_bits_have_neither(plant: Plant) -> None:

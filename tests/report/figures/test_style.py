@@ -43,24 +43,13 @@ CELLS = (
 )
 BITS = BitMap(
     *("q.onnx", "d", "f.onnx", "d", "reference", "data", "d", 100, "image"),
-    *("top-1 accuracy", "share", True, "Wilson", WIDTHS, WIDTHS, tuple(CELLS), {}),
+    *("top-1 accuracy", "share", True, "Wilson", {}, WIDTHS, WIDTHS, tuple(CELLS)),
 )
 POINTS = tuple(CurvePoint(bits, 0.1 * bits, 0.1 * bits - 0.8, (-0.9, 0.1)) for bits in (2, 4, 8))
 CURVES = BitCurves(
-    *(
-        "q.onnx",
-        "d",
-        "f.onnx",
-        "d",
-        "reference",
-        "data",
-        "d",
-        100,
-        "image",
-        "top-1 accuracy",
-        "share",
-    ),
-    *(True, 0.8, 0.9),
+    **BITS.facts(),
+    base=0.8,
+    floats=0.9,
     curves=tuple(
         BitCurve(layer, f"{layer}.{role}", role, 8, POINTS)  # type: ignore[arg-type]
         for layer in ("stem", "head")
@@ -74,8 +63,12 @@ STEPS = tuple(
     for step, bits, score in (("", 8, 0.8), ("w", 4, 0.5))
 )
 FRONTIER = Frontier(
-    *("q.onnx", "d", "f.onnx", "d", "reference", "data", "d", 100, "image", 20, "top-1 accuracy"),
-    *("share", True, "compute", 0.9, STEPS, STEPS),  # type: ignore[arg-type]
+    **BITS.facts(),
+    ranked_on=20,
+    saving="compute",
+    floats=0.9,
+    points=STEPS,
+    uniform=STEPS,
 )
 MAKERS: dict[str, Callable[..., Figure]] = {
     "sqnr": lambda **o: figures.sqnr_along(comparison(), comparison(), **o),

@@ -39,6 +39,18 @@ def test_each_step_narrows_one_tensor_and_saves_something(found: Frontier) -> No
     assert last.weight_bytes == found.uniform[-1].weight_bytes == found.points[0].weight_bytes // 2
 
 
+def test_the_same_bits_for_all_weights_leave_activations_as_they_are(
+    found: Frontier, images: Samples
+) -> None:
+    # Where bytes are saved, narrow activations would cost score for nothing.
+    what_if = WhatIf(MODEL, images, quick=len(images))
+    narrow = found.uniform[-1]
+    assert narrow.score == what_if.answer([SetBits("weights", 4)]).evaluation.score.value
+    assert narrow.bits == found.points[-1].bits
+    compute = walk_frontier(MODEL, images.take(4), widths=[8, 4], ranked_on=2)
+    assert set(compute.uniform[-1].bits.values()) == {4}
+
+
 def test_the_first_step_adds_least_noise_for_what_it_saves(found: Frontier) -> None:
     # The oracle tries every weight alone, each in a model of its own.
     images = stratify(load_sample().take(30), 12)

@@ -1,4 +1,4 @@
-"""What a person's gestures make of the edits in force: a new list each time.
+"""Turn a person's gestures into changes of the edits in force: a new list each time.
 
 A list of edits stays short: of one tensor it holds at most a scale (or a factor on all channels)
 and a zero-point, or a range, which is both. What was touched last stands last, so that it counts

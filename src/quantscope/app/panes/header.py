@@ -10,7 +10,7 @@ from quantscope.app.accuracies import ACCURACY, Accuracies, Of
 from quantscope.app.panes.parts import MAKE_ROWS, OPEN_DATA, OPEN_FLOAT, QUANTIZE, missing, safe
 from quantscope.app.panes.scores import delta_text, ends_text, score_text
 from quantscope.app.session import Session
-from quantscope.app.words import word
+from quantscope.app.words import EXECUTIONS, word
 from quantscope.plain_text import printable
 from quantscope.report import FORMATS, amount, quantized_text
 from quantscope.run import Evaluation, Score
@@ -75,8 +75,8 @@ def numbers(session: Session) -> mo.Html:
     label = "quantizers off" if opened.is_stand_in else "float"
     parts = [_number(session, found, "float", label)]
     if not opened.is_float:
-        parts.append(_number(session, found, "reference", "its arithmetic"))
-        parts.append(_number(session, found, "runtime", "this CPU's kernels"))
+        parts.append(_number(session, found, "reference", EXECUTIONS["reference"]))
+        parts.append(_number(session, found, "runtime", EXECUTIONS["runtime"]))
     parts.append(_measure(found))
     parts.append(_count(session, found))
     return mo.Html(

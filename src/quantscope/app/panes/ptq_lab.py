@@ -15,6 +15,7 @@ from quantscope.app.panes.parts import OPEN_FLOAT, line, missing
 from quantscope.app.panes.scores import delta_text, ends_text, percent, points, score_text
 from quantscope.app.pictures import WHOLE
 from quantscope.app.widgets import Job, PtqForm, TrialTable
+from quantscope.app.words import EXECUTIONS
 from quantscope.app.worker import Worker
 from quantscope.errors import QuantscopeError
 from quantscope.quantize import PtqConfig
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from quantscope.app.page import Page
 
 Drawing = Callable[..., Figure | None]
-_AS_IT_IS = ("", "as the framework has it")
+_AS_IT_IS = ("", "the framework's default")
 _NAMES = {
     "minmax": "MinMax",
     "entropy": "entropy",
@@ -37,7 +38,6 @@ _NAMES = {
     "x86": "torchao's x86",
     "torch": "PyTorch PT2E",
 }
-EXECUTIONS = {"reference": "its arithmetic", "runtime": "this CPU's kernels"}
 COLUMNS = (
     {"label": "configuration", "word": "", "right": False},
     {"label": EXECUTIONS["reference"], "word": "reference", "right": True},
@@ -283,7 +283,7 @@ def _fields() -> list[dict[str, Any]]:
         field(
             "number", "calibration_images", "calibration images", "256", word="calibration_images"
         ),
-        field("number", "calibration_seed", "which images (seed)", "0"),
+        field("number", "calibration_seed", "calibration seed", "0"),
         choice("format", "format", "", word="format", **ort),
         choice("int8_kernels", "int8 kernels", "", word="int8_kernels", **ort),
         field("text", "left_float", "layers left float", placeholder="stem, head"),

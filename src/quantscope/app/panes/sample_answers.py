@@ -11,7 +11,7 @@ from quantscope.app.panes.parts import line, safe, table
 from quantscope.app.panes.sample_rows import numbers_text, row_html, thumbnail_of
 from quantscope.app.panes.scores import value_text
 from quantscope.app.pictures import THUMBNAIL_SIDE, heat_map
-from quantscope.app.words import word
+from quantscope.app.words import EXECUTIONS, word
 from quantscope.report import number, shape_text
 from quantscope.run import Classes, Evaluation, Score
 
@@ -23,9 +23,9 @@ _WORST = 36
 _NEARLY = 0.05
 _NAMES = {
     "float": word("float", "float"),
-    "reference": word("reference", "its arithmetic"),
-    "runtime": word("runtime", "this CPU's kernels"),
-    "edited": f"edited, {word('reference', 'its arithmetic')}",
+    "reference": word("reference", EXECUTIONS["reference"]),
+    "runtime": word("runtime", EXECUTIONS["runtime"]),
+    "edited": f"edited, {word('reference', EXECUTIONS['reference'])}",
 }
 
 

@@ -14,7 +14,7 @@ from quantscope.app.panes.samples import nothing_yet
 from quantscope.app.place import Selection
 from quantscope.app.session import Session
 from quantscope.app.widgets import Choice, FeatureMap, Live
-from quantscope.app.words import word
+from quantscope.app.words import EXECUTIONS, word
 from quantscope.data import Samples
 from quantscope.errors import QuantscopeError
 from quantscope.model import Model
@@ -33,9 +33,9 @@ _CHOICES = [
 ]
 _EXECUTIONS = {
     " cannot be seen in runtime execution:": " cannot be seen:",
-    "reference execution": "its arithmetic",
-    "runtime execution": "this CPU's kernels",
-    "differ from reference": "differ from its arithmetic",
+    "reference execution": EXECUTIONS["reference"],
+    "runtime execution": EXECUTIONS["runtime"],
+    "differ from reference": "differ from what the file states",
     "the runtime's integer": "their integer",
 }
 _HOW = (
@@ -221,7 +221,7 @@ class _Output:
 
     @property
     def is_vector(self) -> bool:
-        """Whether there is one value a channel, as after pooling or a matrix product."""
+        """Say whether there is one value a channel, as after pooling or a matrix product."""
         return self.array.ndim != 3 or self.array.shape[1:] == (1, 1)
 
     @property

@@ -55,7 +55,7 @@ class Opener(anywidget.AnyWidget):
     opened = traitlets.Int(0).tag(sync=True)
     """The number of models that were opened: the form closes when it grows."""
     given = traitlets.Dict().tag(sync=True)
-    """What is open, as `{model, float, data}`: the form begins with it."""
+    """The things that are open, as `{model, float, data}`: the form begins with it."""
     asked = traitlets.Dict().tag(sync=True)
     """The field that a line of the page wants filled in, as `{field, n}`: the form opens there."""
 
@@ -105,4 +105,4 @@ class Live(anywidget.AnyWidget):
 
     html = traitlets.Unicode("").tag(sync=True)
     busy = traitlets.Bool(False).tag(sync=True)
-    """Whether something newer is on its way."""
+    """It says whether something newer is on its way."""

@@ -23,7 +23,7 @@ class Table(Selecting):
     metrics: traitlets.List[Any] = traitlets.List().tag(sync=True)
     metric = traitlets.Unicode("").tag(sync=True)
     by_tensor = traitlets.Bool(False).tag(sync=True)
-    """Whether a row is one tensor, or a layer with all of its tensors."""
+    """It says whether a row is one tensor, or a layer with all of its tensors."""
     label = traitlets.Unicode("layers").tag(sync=True)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from quantscope.diagnose.evidence import Evidence
 from quantscope.diagnose.results import Finding, Place, Remedy
+from quantscope.model import QuantTensor
 from quantscope.plain_text import many
 
 KIND = "channel-spread"
@@ -13,6 +14,12 @@ WHY = (
 )
 # 16 times smaller: of 8 bits, 4 are left.
 _TIMES = 16.0
+
+
+def constant_outputs(evidence: Evidence, weight: QuantTensor) -> frozenset[int]:
+    """Give the channels that stay constant in the float model behind the layers that read these."""
+    rows = [row for tensor, row in evidence.activations if tensor.producer in weight.consumers]
+    return frozenset(c.channel for r in rows for c in r.channels if c.float_min == c.float_max)
 
 
 def find(evidence: Evidence) -> Iterator[Finding]:
@@ -25,7 +32,11 @@ def find(evidence: Evidence) -> Iterator[Finding]:
             c.channel: max(abs(c.float_min or 0.0), abs(c.float_max or 0.0)) for c in row.channels
         }
         largest = max(sizes.values())
-        small = {c: size for c, size in sizes.items() if 0 < size < largest / _TIMES}
+        # A channel that answers the same whatever comes in has no use for finer weights.
+        still = constant_outputs(evidence, tensor)
+        small = {
+            c: size for c, size in sizes.items() if 0 < size < largest / _TIMES and c not in still
+        }
         if not small:
             continue
         worst = min(small, key=small.__getitem__)

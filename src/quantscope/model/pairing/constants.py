@@ -39,7 +39,7 @@ class Constants:
 
     network: Network
     opened: StoredConstants | None = None
-    """What that network's file stores, where it is open; otherwise the file is opened."""
+    """The constants of that network's file, where it is open; otherwise the file is opened."""
     _samples: dict[str, Sample | None] = field(default_factory=dict, repr=False)
 
     @cached_property

@@ -44,9 +44,10 @@ def bit_frontier(result: Frontier, *, theme: ThemeName = "light") -> Figure:
             factor * result.floats, color=FLOAT, linewidth=1, linestyle="--", label="float"
         )
     _draw(axes, result, result.points, EDITED, "o", "one tensor at a time", line="-")
-    _draw(axes, result, result.uniform, QUANTIZED, "D", "the same bits for all", line="")
+    same = "the same bits for all" + " weights" * (result.saving == "size")
+    _draw(axes, result, result.uniform, QUANTIZED, "D", same, line="")
     for point in result.uniform:
-        bits = next(iter(point.bits.values()))
+        bits = min(point.bits.values())
         _name(axes, f"{bits} bits", _cost(result, point), factor * point.score, (6, -10))
     for place, point in enumerate(result.points):
         if place % max(1, len(result.points) // 8) == 0:

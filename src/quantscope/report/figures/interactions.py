@@ -23,7 +23,7 @@ from quantscope.study.interactions import Interactions, Shapley
 
 _PAIRS, _SHARES = "What two layers cost together beyond alone", "Each layer's share of the loss"
 _MOST_NUMBERS = 20
-"""With more layers the cells are too small for numbers, and colours alone are drawn."""
+"""The most layers whose cells have room for numbers; with more, colours alone are drawn."""
 
 
 def pair_matrix(result: Interactions, *, theme: ThemeName = "light") -> Figure:

@@ -4,6 +4,7 @@ How it is put together
 - `text.py` is what the command prints when a study ends.
 - `report.py` writes the report, as HTML that needs nothing else and as Markdown, from the same
   sentences, the same table and the same figures.
+- `harm.py` says who is harmed, with pictures where the samples are any.
 - `figures.py` draws them, each from all the rows; None where there is nothing to compare.
 
 This door loads matplotlib, so `quantscope.report` does not lead here.

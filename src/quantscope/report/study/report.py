@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from quantscope.data import Samples
 from quantscope.errors import QuantscopeError
 from quantscope.files import write_whole
 from quantscope.plain_text import many
@@ -12,9 +13,11 @@ from quantscope.report.figures import png_bytes
 from quantscope.report.html import facts_html, list_html, table_html, text_html
 from quantscope.report.page import STYLE, page
 from quantscope.report.study.figures import study_figures
+from quantscope.report.study.harm import HARM_STYLE, harm_html, harm_lines, sample_table
 from quantscope.report.study.numbers import StudyNumbers, numbers_of
 from quantscope.report.table import Column, Table
 from quantscope.study import Measured, StudyResult, StudyRow
+from quantscope.study.harm import Harm
 
 LEGEND = (
     "Reference is the arithmetic that the model file states, runtime the fused kernels that ship; "
@@ -81,8 +84,17 @@ def _samples(result: StudyResult) -> str:
     return f"{found.sample_word if found else 'sample'}s"
 
 
-def write_report(result: StudyResult, folder: Path) -> Path:
-    """Write `report.html`, `report.md` and `figures/*.png`; give the HTML file's path."""
+def write_report(
+    result: StudyResult,
+    folder: Path,
+    *,
+    harm: Harm | None = None,
+    samples: Samples | None = None,
+) -> Path:
+    """Write `report.html`, `report.md` and `figures/*.png`; give the HTML file's path.
+
+    `harm` is who is harmed, and `samples` those that the study measured with, for their pictures.
+    """
     pictures = {name: png_bytes(figure) for name, figure in study_figures(result).items()}
     try:
         (folder / "figures").mkdir(exist_ok=True)
@@ -90,8 +102,9 @@ def write_report(result: StudyResult, folder: Path) -> Path:
         raise QuantscopeError(f"Cannot write into {folder}: {error.strerror}") from None
     for name, picture in pictures.items():
         write_whole(folder / "figures" / f"{name}.png", picture)
-    write_whole(folder / "report.md", report_markdown(result, list(pictures)).encode())
-    write_whole(folder / "report.html", report_html(result, pictures).encode())
+    write_whole(folder / "report.md", report_markdown(result, list(pictures), harm).encode())
+    html = report_html(result, pictures, harm, samples)
+    write_whole(folder / "report.html", html.encode())
     return folder / "report.html"
 
 
@@ -245,7 +258,7 @@ def _title(result: StudyResult) -> str:
     return f"Quantization study of {model}"
 
 
-def report_markdown(result: StudyResult, figures: Iterable[str]) -> str:
+def report_markdown(result: StudyResult, figures: Iterable[str], harm: Harm | None = None) -> str:
     """Write the report as Markdown; figures are linked at `figures/NAME.png`."""
     lines = [f"# {_plain(_title(result))}", "", f"Made from {_plain(result.name)}.", ""]
     lines += [f"- {_plain(line)}" for line in summary_lines(result)]
@@ -253,14 +266,12 @@ def report_markdown(result: StudyResult, figures: Iterable[str]) -> str:
     for name in figures:
         lines += ["", f"![{_plain(said[name])}](figures/{name}.png)", "", f"*{_plain(said[name])}*"]
     if result.measured:
-        columns = headings(result)
-        lines += ["", "## Configurations", "", f"| {' | '.join(columns)} |"]
-        lines += ["|---" + "|--:" * (len(columns) - 1) + "|"]
-        lines += [
-            f"| {' | '.join(_plain(cell) for cell in row)} |"
-            for row in configuration_table(result).rows
-        ]
+        lines += ["", "## Configurations", "", *_table_markdown(configuration_table(result))]
         lines += ["", _plain(legend(result))]
+    if harm is not None:
+        lines += ["", "## Who is harmed", "", *(f"- {_plain(line)}" for line in harm_lines(harm))]
+        if harm.worst:
+            lines += ["", *_table_markdown(sample_table(harm))]
     if result.failed:
         lines += ["", "## Failed", ""]
         lines += [f"- {_plain(row.label)}: {_plain(row.reason or '')}" for row in result.failed]
@@ -271,6 +282,18 @@ def report_markdown(result: StudyResult, figures: Iterable[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _table_markdown(table: Table) -> list[str]:
+    """Write a table; all its columns but the first stand right where they are numbers."""
+    heads = [_plain(column.heading) for column in table.columns]
+    marks = ["--:" if column.right else "---" for column in table.columns]
+    rows = [[_plain(cell) for cell in row] for row in table.rows]
+    return [
+        f"| {' | '.join(heads)} |",
+        f"|{'|'.join(marks)}|",
+        *(f"| {' | '.join(r)} |" for r in rows),
+    ]
+
+
 def _plain(text: str) -> str:
     """Escape what Markdown would take for anything but text."""
     # The backslash goes first, or it would escape the others' escapes.
@@ -279,7 +302,12 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def report_html(result: StudyResult, pictures: dict[str, bytes]) -> str:
+def report_html(
+    result: StudyResult,
+    pictures: dict[str, bytes],
+    harm: Harm | None = None,
+    samples: Samples | None = None,
+) -> str:
     """Write the report as one file: styles and PNG figures inside, nothing fetched, no scripts."""
     parts = [f"<h1>{text_html(_title(result))}</h1>"]
     parts.append(f'<p class="faint">Made from {text_html(result.name)}.</p>')
@@ -295,6 +323,8 @@ def report_html(result: StudyResult, pictures: dict[str, bytes]) -> str:
     if result.measured:
         parts += ["<h2>Configurations</h2>", table_html(configuration_table(result))]
         parts.append(f'<p class="faint">{text_html(legend(result))}</p>')
+    if harm is not None:
+        parts.append(harm_html(harm, samples))
     if result.failed:
         parts.append("<h2>Failed</h2>")
         parts.append(list_html(f"{row.label}: {row.reason}" for row in result.failed))
@@ -303,7 +333,7 @@ def report_html(result: StudyResult, pictures: dict[str, bytes]) -> str:
     parts.append("<h2>Made with</h2>")
     parts.append(f'<dl class="facts">{facts_html(provenance_lines(result))}</dl>')
     body = "\n".join(["<main>", *parts, "</main>"])
-    return page(_title(result), body, style=STYLE + _STYLE)
+    return page(_title(result), body, style=STYLE + _STYLE + HARM_STYLE)
 
 
 _STYLE = """

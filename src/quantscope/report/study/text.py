@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 
 from quantscope.plain_text import many
+from quantscope.report.study.harm import harm_lines
 from quantscope.report.study.numbers import StudyNumbers, numbers_of
 from quantscope.report.table import Column, Line, Table
 from quantscope.study import StudyResult, StudyRow
+from quantscope.study.harm import Harm
 
 
-def study_view(result: StudyResult) -> Iterator[Line | Table]:
+def study_view(result: StudyResult, harm: Harm | None = None) -> Iterator[Line | Table]:
     """Show what a person wants to know when the study ends; the report has more."""
     numbers = numbers_of(result)
     if not result.score.is_accuracy:
@@ -26,6 +28,8 @@ def study_view(result: StudyResult) -> Iterator[Line | Table]:
     yield study_table(result)
     if not result.has_float_score and result.best is not None and len(result.measured) > 1:
         yield Line(f"delta: from the best, {result.best.label}, sample by sample")
+    if harm is not None:
+        yield from map(Line, harm_lines(harm))
     for row in result.failed:
         yield Line(f"failed: {row.label}: {row.reason}")
     for name in result.damaged:

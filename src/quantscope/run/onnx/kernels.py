@@ -4,12 +4,10 @@ It is read from the graph that onnxruntime's own optimizer writes, not from a li
 should do.
 """
 
-import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,11 +16,10 @@ import onnxruntime as ort
 from onnx import numpy_helper
 
 from quantscope.edit import Editor
-from quantscope.errors import BadModelError
 from quantscope.model import Network, read_onnx
 from quantscope.model.onnx import QDQ_OPS, QOPERATOR_OPS, OnnxModel
 from quantscope.run.kernels import INT8_OPTION, MOVING_OPS, KernelChange, KernelMap, LayerKernel
-from quantscope.run.onnx.sessions import reason_of, session_options
+from quantscope.run.onnx.sessions import read_optimized, session_options
 from quantscope.run.onnx.suffix import ValueGraph, executed_graph
 
 
@@ -219,16 +216,7 @@ def _optimize(proto: onnx.ModelProto, int8_kernels: bool | None, level: str) -> 
     """Read back the graph that onnxruntime's optimizer makes at this level."""
     options = session_options("runtime", int8_kernels=int8_kernels)
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, level)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "optimized.onnx"
-        options.optimized_model_filepath = str(path)
-        try:
-            ort.InferenceSession(
-                proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
-            )
-        except Exception as error:  # onnxruntime's exceptions share no base class of their own
-            raise BadModelError(f"onnxruntime cannot run the model: {reason_of(error)}") from None
-        return onnx.load(path)
+    return read_optimized(proto, options)
 
 
 def _integer_counts(model: onnx.ModelProto) -> Counter[str]:

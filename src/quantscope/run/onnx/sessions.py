@@ -1,5 +1,6 @@
 """Open onnxruntime sessions, the same way everywhere."""
 
+import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,15 @@ def open_proto(
     # their readers has run, and a graph is no slower.
     options.enable_mem_reuse = len(proto.graph.node) <= _MOST_NODES_TO_PLAN
     return _session(proto.SerializeToString(), options, Path("the model"), not_optimized)
+
+
+def read_optimized(proto: onnx.ModelProto, options: ort.SessionOptions) -> onnx.ModelProto:
+    """Read back the graph that onnxruntime's optimizer makes of a model; nothing is run."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "optimized.onnx"
+        options.optimized_model_filepath = str(path)
+        _session(proto.SerializeToString(), options, Path("the model"))
+        return onnx.load(path)
 
 
 def reason_of(error: Exception) -> str:

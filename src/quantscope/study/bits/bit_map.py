@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from quantscope.arithmetic import BIT_WIDTHS
-from quantscope.data import Samples, check_samples
+from quantscope.data import Samples, SamplesSource, check_samples
+from quantscope.edit import Editor, RangeRule
 from quantscope.errors import BadConfigError, BadModelError, QuantscopeError
 from quantscope.model import Execution, ModelSource, need_original, open_model
 from quantscope.model.onnx import OnnxModel
 from quantscope.progress import Progress, silent
 from quantscope.run import MeasureSource
 from quantscope.study.bits.cells import CellSetting, cell_row
+from quantscope.study.bits.estimate import Agree, estimate
+from quantscope.study.bits.ranges import choose_ranges
 from quantscope.study.bits.results import BitCell, BitMap, Width, label_of
 from quantscope.study.engine import Job, key_of, run_jobs
 from quantscope.study.folder import Row, Subject, open_folder
@@ -33,19 +36,25 @@ def bit_map(
     float_model: ModelSource | None = None,
     weights: Sequence[int] = BITS,
     activations: Sequence[int] = BITS,
+    ranges: RangeRule = "keep",
+    calibration: SamplesSource | None = None,
     execution: Execution = "reference",
     measure: MeasureSource | None = None,
     out: Path | None = None,
     executor: Executor | None = None,
     threads: int = 0,
     retry_failed: bool = False,
+    agree: Agree | None = None,
     progress: Progress = silent,
 ) -> BitMap:
     """Measure a quantized ONNX model with every pair of widths, each against the float network.
 
-    The ranges are the model's own, whatever the bits. `out` keeps each cell as soon as it is there,
-    and the same call goes on where another was stopped; without it nothing is kept. The cells run
-    one after the other with all cores, or side by side on an `executor` of `concurrent.futures`.
+    The ranges are the model's own, whatever the bits, or chosen anew for each width: weights by
+    their values, activations by those on `calibration`, see `choose_ranges`. `out` keeps each cell
+    as soon as it is there, and the same call goes on where another was stopped; without it nothing
+    is kept. The cells run one after the other with all cores, or side by side on an `executor` of
+    `concurrent.futures`. `agree` is told what the cells that are left will take, before they run;
+    it may raise to stop.
     """
     check_samples(samples)
     widths = (check_widths("weights", weights), check_widths("activations", activations))
@@ -55,6 +64,14 @@ def bit_map(
             f"{base.name} is a float model; give one of 8 bits: {base.quantize_command}"
         )
     original = need_original(base, float_model).as_onnx("the map of bits")
+    chosen = choose_ranges(
+        Editor(base, original),
+        ranges,
+        widths[1],
+        calibration,
+        threads=threads,
+        progress=progress,
+    )
     shared = {
         "model": base.digest,
         "float": original.digest,
@@ -62,6 +79,8 @@ def bit_map(
         "execution": execution,
         "measure": measure if isinstance(measure, str) or measure is None else measure.name,
     }
+    if chosen.rule != "keep":
+        shared |= {"ranges": chosen.rule, "range_data": chosen.data_digest}
     setting = CellSetting(
         key=key_of(**shared),
         base=_content(base),
@@ -69,6 +88,7 @@ def bit_map(
         name=base.name,
         float_name=f"float-{original.name}",
         samples=samples,
+        ranges=chosen,
         measure=measure,
         execution=execution,
         threads=threads,
@@ -83,6 +103,9 @@ def bit_map(
         open_folder(place, subjects, check=_check_row) as folder,
         ThreadPoolExecutor(1) as own,
     ):
+        if agree is not None:
+            left = len({job.key for job in jobs} - folder.rows().keys())
+            agree(estimate(base, samples, left, execution=execution, threads=threads))
         rows = run_jobs(
             jobs,
             partial(cell_row, setting),
@@ -112,10 +135,12 @@ def bit_map(
         unit=score["unit"],
         higher_is_better=score["higher_is_better"],
         interval_of=score["interval_of"],
+        provenance=facts["provenance"],
+        ranges=chosen.rule,
+        range_data=chosen.data,
         weights=widths[0],
         activations=widths[1],
         cells=tuple(_cell(row) for row in found),
-        provenance=facts["provenance"],
         damaged=damaged,
     )
 

@@ -1,4 +1,4 @@
-"""Make one cell of a map of bits: the edits for a pair of widths, and the score under them."""
+"""Measure one cell of a map of bits, in whatever process."""
 
 import math
 import tempfile
@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from quantscope.data import Samples
-from quantscope.edit import Edit, EditedRole, Editor, OffRole, SetBits
+from quantscope.edit import Editor
 from quantscope.model import Execution
 from quantscope.run import Evaluation, EvaluationDelta, MeasureSource
 from quantscope.run.whatif import WhatIf
+from quantscope.study.bits.ranges import ChosenRanges
 from quantscope.study.bits.results import Width
 
 _FLOAT_BITS = 32
@@ -20,7 +21,7 @@ _FLOAT_BITS = 32
 
 @dataclass(frozen=True, eq=False)
 class CellSetting:
-    """What all cells of a map share; sent along with each to wherever it runs.
+    """The things that all cells of a map share; sent along with each to wherever it runs.
 
     `key` is the same for the same models, samples, measure and execution. `base` and `floats` are
     the content of the two files.
@@ -32,24 +33,17 @@ class CellSetting:
     float_name: str
     name: str
     samples: Samples = field(repr=False)
+    ranges: ChosenRanges
     measure: MeasureSource | None
     execution: Execution
     threads: int
 
 
-def edits_for(weights: Width, activations: Width) -> list[Edit]:
-    """Give the edits that make a pair of widths of a network of 8 bits."""
-    roles: tuple[tuple[EditedRole, Width], ...] = (
-        ("weights", weights),
-        ("activations", activations),
-    )
-    return [OffRole(role) if bits is None else SetBits(role, bits) for role, bits in roles]
-
-
 def cell_row(setting: CellSetting, config: Mapping[str, Any]) -> dict[str, Any]:
     """Measure the network with the config's bits, against the float one on the same samples."""
     what_if = _opened(setting)
-    applied = what_if.editor.apply(edits_for(config["weights"], config["activations"]))
+    edits = setting.ranges.edits_for(config["weights"], config["activations"])
+    applied = what_if.editor.apply(edits)
     effect = what_if.effect_of(applied, full=True, kernels=False)
     return {
         "score": effect.evaluation.score.to_dict(),

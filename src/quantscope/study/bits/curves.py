@@ -4,12 +4,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from quantscope.data import Samples
-from quantscope.edit import EditedRole, Editor, SetBits, parts_of
+from quantscope.data import Samples, SamplesSource
+from quantscope.edit import EditedRole, Editor, RangeRule, SetBits, parts_of
 from quantscope.model import Execution, ModelSource, QuantTensor
 from quantscope.progress import Progress, silent
-from quantscope.run import Evaluation, MeasureSource, Origin, compare_evaluations
+from quantscope.run import Evaluation, MeasureSource, compare_evaluations
 from quantscope.study.bits.bit_map import BITS, check_widths
+from quantscope.study.bits.estimate import Agree, estimate
+from quantscope.study.bits.ranges import ChosenRanges, choose_ranges
+from quantscope.study.bits.results import Measured
 from quantscope.study.variants import VariantBench
 
 
@@ -39,17 +42,12 @@ class BitCurve:
 
 
 @dataclass(frozen=True, eq=False)
-class BitCurves(Origin):
+class BitCurves(Measured):
     """The curves of all weights and activations of a network, in its order.
 
     `base` is the score of the network as it is, `floats` the float network's.
     """
 
-    samples: int
-    sample_word: str
-    measure: str
-    unit: str
-    higher_is_better: bool
     base: float
     floats: float | None
     curves: tuple[BitCurve, ...]
@@ -64,14 +62,18 @@ def bit_curves(
     *,
     float_model: ModelSource | None = None,
     widths: Sequence[int] = BITS,
+    ranges: RangeRule = "keep",
+    calibration: SamplesSource | None = None,
     execution: Execution = "reference",
     measure: MeasureSource | None = None,
     threads: int = 0,
+    agree: Agree | None = None,
     progress: Progress = silent,
 ) -> BitCurves:
     """Give each weight and each activation of a quantized ONNX model other bits, one at a time.
 
-    Tensors that share a scale have one curve, that of the first of them.
+    Tensors that share a scale have one curve, that of the first of them. `ranges`, `calibration`
+    and `agree` are as in `bit_map`.
     """
     chosen = [bits for bits in check_widths("a layer", widths) if bits is not None]
     bench = VariantBench.open(
@@ -84,22 +86,23 @@ def bit_curves(
         progress=progress,
     )
     subjects = list(find_subjects(bench.editor))
+    own = choose_ranges(
+        bench.editor, ranges, chosen, calibration, threads=threads, progress=progress
+    )
     variants = {
-        f"{tensor.name} {bits}": [SetBits(tensor.name, bits)]
+        f"{tensor.name} {bits}": [own.edit(tensor.name, bits, stored=tensor.has_data)]
         for _, tensor in subjects
         for bits in chosen
-        if bits != tensor.params.bits
+        if bits != tensor.params.bits or ranges != "keep"
     }
+    if agree is not None:
+        model = bench.editor.model
+        agree(estimate(model, bench.samples, len(variants), execution=execution, threads=threads))
     found = bench.measure(variants, what="Measuring bits of layers", progress=progress)
     base = bench.base
     floats = bench.floats.scored
     return BitCurves(
-        **vars(bench.origin),
-        samples=base.images,
-        sample_word=base.sample_word,
-        measure=base.score.measure,
-        unit=base.score.unit,
-        higher_is_better=base.score.higher_is_better,
+        **facts_of(bench, own),
         base=base.score.value,
         floats=None if floats is None else floats.value,
         curves=tuple(
@@ -135,3 +138,20 @@ def find_subjects(editor: Editor) -> Iterator[tuple[str, QuantTensor]]:
 def _point(bits: int, now: Evaluation, base: Evaluation) -> CurvePoint:
     delta = compare_evaluations(now, base)
     return CurvePoint(bits, now.score.value, delta.delta, delta.scores.interval_95)
+
+
+def facts_of(bench: VariantBench, ranges: ChosenRanges) -> dict[str, Any]:
+    """Give the fields of `Measured` for what a bench measures."""
+    base, score = bench.base, bench.base.score
+    return {
+        **vars(bench.origin),
+        "samples": base.images,
+        "sample_word": base.sample_word,
+        "measure": score.measure,
+        "unit": score.unit,
+        "higher_is_better": score.higher_is_better,
+        "interval_of": score.interval_of,
+        "provenance": base.provenance,
+        "ranges": ranges.rule,
+        "range_data": ranges.data,
+    }

@@ -1,23 +1,28 @@
 """Walk from all bits downwards, each step at the tensor that costs least for what it saves."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 import numpy as np
 
-from quantscope.data import Samples, stratify
-from quantscope.edit import Edit, Editor, SetBits
+from quantscope.data import Samples, SamplesSource, stratify
+from quantscope.edit import Edit, Editor, RangeRule, SetBits, edit_to_dict
 from quantscope.errors import BadConfigError
 from quantscope.model import Execution, Layer, ModelSource
 from quantscope.progress import Progress, silent
-from quantscope.run import Evaluation, MeasureSource, Origin, compare_evaluations
+from quantscope.run import Evaluation, MeasureSource, compare_evaluations
 from quantscope.study.bits.bit_map import check_widths
-from quantscope.study.bits.curves import find_subjects
+from quantscope.study.bits.curves import facts_of, find_subjects
+from quantscope.study.bits.estimate import Agree, Estimate, estimate
+from quantscope.study.bits.ranges import choose_ranges
+from quantscope.study.bits.results import Measured
 from quantscope.study.variants import VariantBench
 
 Saving = Literal["size", "compute"]
-"""What a step shall save: bytes of weights, or products times the bits of both of their sides."""
+"""A step shall save one of these: bytes of weights, or products times their sides' bits."""
+
+EditsOf = Callable[[Mapping[str, int]], Sequence[Edit]]
 
 STEPS = (8, 6, 4, 3, 2)
 """The widths that a walk goes down by, where nobody says others."""
@@ -40,33 +45,43 @@ class FrontierPoint:
     interval_95: tuple[float, float] | None
     delta: float | None
     delta_interval_95: tuple[float, float] | None
-
-    @property
-    def edits(self) -> tuple[Edit, ...]:
-        """The edits that make it of the network that the walk began with."""
-        return tuple(SetBits(tensor, bits) for tensor, bits in self.bits.items())
+    edits: tuple[Edit, ...] = field(default=(), repr=False)
+    """The edits that make it of the network that the walk began with."""
 
 
 @dataclass(frozen=True, eq=False)
-class Frontier(Origin):
+class Frontier(Measured):
     """The points of a walk, from the widest to the narrowest, and the uniform ones beside it.
 
-    `delta` of a point is its score minus the float network's.
+    Uniform points have the same bits for all that saves: for "size" that is the weights alone.
+    `delta` of a point is its score minus the float network's. Steps were ranked on `ranked_on`
+    samples.
     """
 
-    samples: int
-    sample_word: str
     ranked_on: int
-    measure: str
-    unit: str
-    higher_is_better: bool
     saving: Saving
     floats: float | None
     points: tuple[FrontierPoint, ...]
     uniform: tuple[FrontierPoint, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {
+            **self.facts(),
+            "ranked_on": self.ranked_on,
+            "saving": self.saving,
+            "floats": self.floats,
+            "points": [_plain(point) for point in self.points],
+            "uniform": [_plain(point) for point in self.uniform],
+        }
+
+
+def _plain(point: FrontierPoint) -> dict[str, Any]:
+    found = {each.name: getattr(point, each.name) for each in fields(point)}
+    return {
+        **found,
+        "bits": dict(point.bits),
+        "edits": [edit_to_dict(edit) for edit in point.edits],
+    }
 
 
 def walk_frontier(
@@ -77,9 +92,12 @@ def walk_frontier(
     widths: Sequence[int] = STEPS,
     saving: Saving = "compute",
     ranked_on: int = RANKED_ON,
+    ranges: RangeRule = "keep",
+    calibration: SamplesSource | None = None,
     execution: Execution = "reference",
     measure: MeasureSource | None = None,
     threads: int = 0,
+    agree: Agree | None = None,
     progress: Progress = silent,
 ) -> Frontier:
     """Narrow one tensor at a time of a quantized ONNX model, as long as that saves something.
@@ -87,7 +105,7 @@ def walk_frontier(
     Each step tries every tensor at its next width beside all that was narrowed before, on
     `ranked_on` samples, and keeps the one that adds least noise to the outputs for what it saves:
     by a score of few samples they would be ranked by chance. The score of each point is measured on
-    all samples.
+    all samples. `ranges`, `calibration` and `agree` are as in `bit_map`.
     """
     steps = [bits for bits in reversed(check_widths("a tensor", widths)) if bits is not None]
     if len(steps) < 2:
@@ -112,27 +130,32 @@ def walk_frontier(
         threads=threads,
     )
     costs = Costs.of(bench.editor, saving)
-    states = list(_walk(few, costs, steps, progress))
-    uniform = [dict.fromkeys(costs.tensors, bits) for bits in steps]
+    own = choose_ranges(
+        bench.editor, ranges, steps, calibration, threads=threads, progress=progress
+    )
+    stored = {tensor.name for tensor in bench.editor.network.tensors if tensor.has_data}
+
+    def edits_of(bits: Mapping[str, int]) -> tuple[Edit, ...]:
+        return tuple(own.edit(name, width, stored=name in stored) for name, width in bits.items())
+
+    if agree is not None:
+        agree(_estimate(bench, few, len(costs.tensors), len(steps)))
+    states = list(_walk(few, costs, steps, edits_of, progress))
+    uniform = [costs.uniform(bits, steps[0]) for bits in steps]
     found = bench.measure(
-        {str(place): _edits(bits) for place, (_, bits) in enumerate(states)}
-        | {f"all {bits}": _edits(state) for bits, state in zip(steps, uniform, strict=True)},
+        {str(place): edits_of(bits) for place, (_, bits) in enumerate(states)}
+        | {f"all {bits}": edits_of(state) for bits, state in zip(steps, uniform, strict=True)},
         what="Measuring the frontier",
         progress=progress,
     )
-    base, floats = bench.base, bench.floats
+    floats = bench.floats
 
     def point(step: str, bits: Mapping[str, int], key: str) -> FrontierPoint:
-        return _point(step, bits, found[key], floats, costs)
+        return _point(step, bits, edits_of(bits), found[key], floats, costs)
 
     return Frontier(
-        **vars(bench.origin),
-        samples=base.images,
-        sample_word=base.sample_word,
+        **facts_of(bench, own),
         ranked_on=len(few.samples),
-        measure=base.score.measure,
-        unit=base.score.unit,
-        higher_is_better=base.score.higher_is_better,
         saving=saving,
         floats=None if floats.scored is None else floats.scored.value,
         points=tuple(point(step, bits, str(place)) for place, (step, bits) in enumerate(states)),
@@ -144,7 +167,7 @@ def walk_frontier(
 
 @dataclass(frozen=True)
 class Costs:
-    """What the bits of a network's tensors cost.
+    """The costs of the bits of a network's tensors.
 
     `tensors` are those whose bits are set, each with the names of all that follow it. `weights` are
     counts of values, `products` the layers' multiply-accumulates with the tensors of both sides.
@@ -184,6 +207,13 @@ class Costs:
         spread = self._spread(bits)
         return sum(macs * spread[x] * spread[w] for macs, x, w in self.products)
 
+    def uniform(self, bits: int, most: int) -> dict[str, int]:
+        """Give the same bits to all tensors that have something to save; `most` to the others."""
+        return {
+            name: bits if self.saving == "compute" or name in self.weights else most
+            for name in self.tensors
+        }
+
     def cost(self, bits: Mapping[str, int]) -> int:
         return self.weight_bytes(bits) if self.saving == "size" else self.bit_operations(bits)
 
@@ -205,13 +235,15 @@ def _product(layer: Layer) -> tuple[int, str, str] | None:
 
 
 def _walk(
-    bench: VariantBench, costs: Costs, steps: Sequence[int], progress: Progress
+    bench: VariantBench, costs: Costs, steps: Sequence[int], edits_of: EditsOf, progress: Progress
 ) -> Iterator[tuple[str, dict[str, int]]]:
     """Give the state after each step that saves something, with the tensor that it narrowed."""
     state = dict.fromkeys(costs.tensors, steps[0])
     yield "", dict(state)
     total = len(state) * (len(steps) - 1)
-    noise = _noise(bench.measure({"now": _edits(state)}, what="Walking down")["now"], bench.floats)
+    noise = _noise(
+        bench.measure({"now": edits_of(state)}, what="Walking down")["now"], bench.floats
+    )
     for done in range(total):
         progress("Walking down", done, total)
         tried = {
@@ -219,7 +251,7 @@ def _walk(
             for name, bits in state.items()
             if bits != steps[-1]
         }
-        found = bench.measure({name: _edits(s) for name, s in tried.items()}, what="Walking down")
+        found = bench.measure({name: edits_of(s) for name, s in tried.items()}, what="Walking down")
         noises = {name: _noise(each, bench.floats) for name, each in found.items()}
         before = costs.cost(state)
 
@@ -248,12 +280,29 @@ def _noise(found: Evaluation, floats: Evaluation) -> float:
     return ratio if np.isfinite(ratio) else float("inf")
 
 
-def _edits(bits: Mapping[str, int]) -> list[Edit]:
-    return [SetBits(tensor, width) for tensor, width in bits.items()]
+def _estimate(bench: VariantBench, few: VariantBench, tensors: int, widths: int) -> Estimate:
+    """Tell what a walk takes at most: each tensor goes down each step, and all others are tried."""
+    steps = tensors * (widths - 1)
+    tries = sum(min(tensors, steps - done) for done in range(steps))
+    measured = estimate(
+        bench.editor.model,
+        bench.samples,
+        steps + 1 + widths,
+        execution=bench.execution,
+        threads=bench.threads,
+    )
+    each = measured.seconds / measured.networks
+    seconds = measured.seconds + tries * each * len(few.samples) / len(bench.samples)
+    return Estimate(measured.networks + tries, len(bench.samples), seconds)
 
 
 def _point(
-    step: str, bits: Mapping[str, int], found: Evaluation, floats: Evaluation, costs: Costs
+    step: str,
+    bits: Mapping[str, int],
+    edits: tuple[Edit, ...],
+    found: Evaluation,
+    floats: Evaluation,
+    costs: Costs,
 ) -> FrontierPoint:
     delta = compare_evaluations(found, floats) if floats.scored is not None else None
     return FrontierPoint(
@@ -265,4 +314,5 @@ def _point(
         interval_95=found.score.interval_95,
         delta=None if delta is None else delta.delta,
         delta_interval_95=None if delta is None else delta.scores.interval_95,
+        edits=edits,
     )

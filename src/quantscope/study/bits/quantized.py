@@ -5,13 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from quantscope.data import Samples
-from quantscope.edit import Applied, Editor
+from quantscope.edit import Applied, Editor, RangeRule
 from quantscope.errors import BadConfigError
 from quantscope.files import check_outputs
 from quantscope.model import find_model
 from quantscope.progress import Progress, silent
-from quantscope.quantize import PtqConfig, Quantized, quantize_onnx, quantize_torch
-from quantscope.study.bits.cells import edits_for
+from quantscope.quantize import PtqConfig, Quantized, choose_images, quantize_onnx, quantize_torch
+from quantscope.study.bits.ranges import choose_ranges
 from quantscope.study.bits.results import Width, label_of
 
 
@@ -22,15 +22,16 @@ def quantize_with_bits(
     *,
     weight_bits: Width = 8,
     activation_bits: Width = 8,
+    ranges: RangeRule = "keep",
     calibration: Samples | None = None,
     onnx_output: Path | None = None,
     progress: Progress = silent,
 ) -> tuple[Quantized, Applied]:
     """Quantize a float model at 8 bits, then give weights and activations others.
 
-    The ranges stay those of the calibration. What is written equals that cell of a map of bits. A
-    program of PyTorch keeps its 8-bit types, and its quantizers clip to fewer integers;
-    `onnx_output` is where torch's goes as ONNX too.
+    The ranges stay those of the calibration, or are chosen anew with the same samples. What is
+    written equals that cell of a map of bits. A program of PyTorch keeps its 8-bit types, and its
+    quantizers clip to fewer integers; `onnx_output` is where torch's goes as ONNX too.
     """
     path = find_model(model)
     check_outputs(filter(None, [output, onnx_output]), reads=[path])
@@ -38,7 +39,17 @@ def quantize_with_bits(
         raise BadConfigError(
             "qoperator has no place for bits other than its types'; use --format qdq"
         )
-    edits = edits_for(weight_bits, activation_bits)
+
+    def edited(made: Path, original: Path | None) -> Applied:
+        editor = Editor(made, original)
+        widths = [activation_bits]
+        seen = None
+        if ranges != "keep":
+            opened = editor.model
+            seen = choose_images(config, calibration, model=opened.name, ports=opened.inputs)
+        chosen = choose_ranges(editor, ranges, widths, seen, progress=progress)
+        return editor.apply(chosen.edits_for(weight_bits, activation_bits))
+
     with tempfile.TemporaryDirectory(prefix="quantscope-") as folder:
         base = Path(folder) / output.name
         onnx_base = None if onnx_output is None else Path(folder) / onnx_output.name
@@ -53,9 +64,9 @@ def quantize_with_bits(
             )
         else:
             made = quantize_onnx(path, base, config, calibration=calibration, progress=progress)
-        applied = Editor(base, path).apply(edits)
+        applied = edited(base, path)
         # Both are made before either is written: what cannot be leaves no file behind.
-        also = None if onnx_base is None else Editor(onnx_base).apply(edits)
+        also = None if onnx_base is None else edited(onnx_base, None)
         digest = applied.save(output)
         onnx_digest = None if also is None or onnx_output is None else also.save(onnx_output)
     result = replace(

@@ -1,9 +1,10 @@
 """The map of scores by the bits of weights and activations, as a value."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from quantscope.edit import RangeRule
 from quantscope.run import Origin
 
 SCHEMA_VERSION = 1
@@ -44,10 +45,11 @@ def label_of(weights: Width, activations: Width) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class BitMap(Origin):
-    """The cells of all pairs of widths, float as the last row and column.
+class Measured(Origin):
+    """What was measured of which network, and how: the same of every study of bits.
 
-    `unit` is what scores count in, "share" or "dB".
+    `unit` is what scores count in, "share" or "dB". `ranges` says how other widths get theirs, and
+    `range_data` which samples activations were seen with for it, None where ranges stay.
     """
 
     samples: int
@@ -56,10 +58,23 @@ class BitMap(Origin):
     unit: str
     higher_is_better: bool
     interval_of: str
+    provenance: Mapping[str, str]
+    ranges: RangeRule = field(default="keep", kw_only=True)
+    range_data: str | None = field(default=None, kw_only=True)
+
+    def facts(self) -> dict[str, Any]:
+        """Give these fields alone, as plain values."""
+        found = {each.name: getattr(self, each.name) for each in fields(Measured)}
+        return {**found, "provenance": dict(self.provenance)}
+
+
+@dataclass(frozen=True, eq=False)
+class BitMap(Measured):
+    """The cells of all pairs of widths, float as the last row and column."""
+
     weights: tuple[Width, ...]
     activations: tuple[Width, ...]
     cells: tuple[BitCell, ...]
-    provenance: Mapping[str, str]
     damaged: tuple[str, ...] = ()
 
     def cell(self, weights: Width, activations: Width) -> BitCell:
@@ -71,16 +86,11 @@ class BitMap(Origin):
             yield bits, tuple(self.cell(bits, other) for other in self.activations)
 
     def to_dict(self) -> dict[str, Any]:
-        names = (
-            *("model", "digest", "float_model", "float_digest", "execution", "data"),
-            *("data_digest", "samples", "measure", "unit", "higher_is_better", "interval_of"),
-        )
         return {
             "schema_version": SCHEMA_VERSION,
-            **{name: getattr(self, name) for name in names},
+            **self.facts(),
             "weights": list(self.weights),
             "activations": list(self.activations),
             "cells": [{**asdict(cell), "label": cell.label} for cell in self.cells],
-            "provenance": dict(self.provenance),
             "damaged": list(self.damaged),
         }

@@ -1,4 +1,4 @@
-"""What layers cost together: pairs that compensate or aggravate, and each one's fair share.
+"""Layers cost something together: pairs that compensate or aggravate, and each one's fair share.
 
 `pairs.py` switches the quantization of two layers at once, `shapley.py` that of all, in many
 orders. `switches.py` measures what any set of layers costs, all sets of one graph at once

@@ -1,4 +1,4 @@
-"""What layers cost together, as values.
+"""The costs of layers together, as values.
 
 A loss is what a sample loses by quantization: by the measure, turned so that more is worse, and as
 noise, the energy of the error of its outputs as a share of the float outputs' energy. Losses of
@@ -21,7 +21,7 @@ Kind = Literal["aggravate", "compensate"]
 
 @dataclass(frozen=True)
 class Alone:
-    """What the quantization of one layer costs, the others as the mode has them."""
+    """The cost of quantizing one layer, the others as the mode has them."""
 
     layer: str
     op_type: str
@@ -31,7 +31,7 @@ class Alone:
 
 @dataclass(frozen=True)
 class Pair:
-    """What two layers cost together beyond what they cost alone.
+    """The cost of two layers together beyond what they cost alone.
 
     `first` stands first in the network. It is the cost of either while the other is quantized,
     minus its cost while the other is float:
@@ -51,7 +51,7 @@ class Pair:
 
 @dataclass(frozen=True, eq=False)
 class _Measured(Origin):
-    """What was measured, on what, and by which measure.
+    """A measurement of layers: of what, on what, and by which measure.
 
     `loss` and `noise` are what the whole costs: the quantized network against the one with all of
     `alone` switched off. `by_score`: the measure ranks, else the noise.
@@ -80,7 +80,7 @@ class _Measured(Origin):
 
 @dataclass(frozen=True, eq=False)
 class Interactions(_Measured):
-    """What every two layers cost together beyond what they cost alone.
+    """The costs of every two layers together beyond what they cost alone.
 
     `mode` "disable": in the quantized network, of which they are switched off; "enable": alone in
     the float one.

@@ -33,7 +33,7 @@ Losses = NDArray[np.float64]
 """Two numbers a sample, [2, samples]: the loss by the measure, and the noise. NaN: it has none."""
 
 MOST_SECONDS = 600.0
-"""What may be started without asking."""
+"""The most that may be started without asking."""
 
 _NOT_DECIBELS = "Decibels do not add up, so the noise that they are made of is what is counted"
 

@@ -172,10 +172,10 @@ def test_more_images_and_this_cpus_kernels_are_a_click_away(page: Page, ask: Ask
     shows(page, ask(edit))
     page.get_by_test_id("what-if").get_by_test_id("job-start").click()
     shows(page, ask(edit, full=True))
-    expect(page.get_by_test_id("what-if")).to_contain_text("1,000 images, its arithmetic")
+    expect(page.get_by_test_id("what-if")).to_contain_text("1,000 images, as the file states it")
     page.get_by_test_id("choice-runtime").click()
     shows(page, ask(edit, execution="runtime"))
-    expect(page.get_by_test_id("what-if")).to_contain_text("256 images, this CPU's kernels")
+    expect(page.get_by_test_id("what-if")).to_contain_text("256 images, as this CPU runs it")
 
 
 def test_the_second_answer_follows_as_a_picture(page: Page) -> None:

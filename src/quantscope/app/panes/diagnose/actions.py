@@ -1,14 +1,20 @@
 """Do what the buttons of the Diagnose tab ask for."""
 
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import marimo as mo
 
 from quantscope.app.panes.diagnose.pane import pane_html
 from quantscope.app.place import Selection
+from quantscope.app.session import Session
+from quantscope.cure import CURES, Readings
+from quantscope.data import Samples, calibration_set
 from quantscope.diagnose import Remedy, remedy_config
 from quantscope.edit import Edit, EditedRole, OffRole
-from quantscope.errors import QuantscopeError
+from quantscope.errors import QuantscopeError, StoppedError
+from quantscope.progress import Progress
 
 if TYPE_CHECKING:
     from quantscope.app.page import Page
@@ -22,14 +28,15 @@ class Doctor:
 
     def __init__(self, page: "Page") -> None:
         self.page = page
-        self._said = ""
+        self._said = self._found = ""
 
     def show(self, selection: Selection) -> mo.Html:
-        return pane_html(self.page.session, selection, self.page.edited, said=self._said)
+        page, said = self.page, (self._said, self._found)
+        return pane_html(page.session, selection, page.edited, said=said)
 
     def asked(self, message: dict[str, Any]) -> None:
         """Do what a button asks for; what cannot be done is a line of the pane."""
-        self._said = ""
+        self._said = self._found = ""
         try:
             if message.get("do") == "try-all":
                 self.page.work_first(self.page.session.try_remedies)
@@ -38,11 +45,30 @@ class Doctor:
                 "activations",
             ):
                 self._put((OffRole(cast(EditedRole, message["role"])),))
+            elif message.get("do") == "cure" and message.get("kind") in CURES:
+                self.page.work_first(partial(self._cure, message["kind"]))
             elif message.get("do") == "remedy":
                 self._take(self._remedy(message))
         except QuantscopeError as error:
             self._said = str(error)
         self.page.numbers_news()
+
+    def _cure(self, kind: str, progress: Progress) -> Iterator[None]:
+        """Find the edits of a cure on calibration samples and put them in force, in a thread."""
+        page, before = self.page, self.page.edits
+        try:
+            readings = Readings(page.bench.editor, calibration_for(page.session))
+            found = CURES[kind](readings, readings.samples, edits=before, progress=progress)
+            if page.edits == before:
+                self._put(found.edits)
+                self._found = f"{found.explanation}."
+            else:
+                self._said = "Other edits are in force by now; take the cure again"
+        except StoppedError:
+            raise
+        except QuantscopeError as error:
+            self._said = str(error)
+        yield
 
     def _remedy(self, message: dict[str, Any]) -> Remedy:
         diagnosis = self.page.session.diagnosis
@@ -68,3 +94,16 @@ class Doctor:
         if refusal:
             raise QuantscopeError(refusal)
         self.page.tabs.tab = _EDITED
+
+
+_CALIBRATION = 256
+
+
+def calibration_for(session: Session) -> Samples:
+    """Give the samples that cures look at, which scores are not of."""
+    if session.is_bundled_sample:
+        return calibration_set(_CALIBRATION)
+    raise QuantscopeError(
+        f"A cure looks at calibration samples, and those here are what scores are of; give others "
+        f"with: quantscope cure {session.opened.path.name} --data CALIBRATION.npz"
+    )

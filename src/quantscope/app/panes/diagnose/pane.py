@@ -17,19 +17,30 @@ from quantscope.app.panes.parts import (
 )
 from quantscope.app.place import Selection
 from quantscope.app.session import Session
+from quantscope.cure import CURES
 from quantscope.diagnose import Account, Diagnosis
 from quantscope.plain_text import many
 from quantscope.report import attempt_text, findings_title, gain_text
 
 
 def pane_html(
-    session: Session, selection: Selection, edited: EditedFile | None, *, said: str = ""
+    session: Session,
+    selection: Selection,
+    edited: EditedFile | None,
+    *,
+    said: tuple[str, str] = ("", ""),
 ) -> mo.Html:
-    """Show the diagnosis; before there is one, what is being done, or why there will be none."""
+    """Show the diagnosis; before there is one, what is being done, or why there will be none.
+
+    `said` is what went wrong with what a button asked for, and what it has done.
+    """
+    wrong, done = said
     diagnosis = session.diagnosis
     parts = [say_which_model(edited, "This is the model as it was opened, without {edits}.")]
-    if said:
-        parts.append(f'<p class="qs-line qs-bad" role="alert">{safe(said)}</p>')
+    if wrong:
+        parts.append(f'<p class="qs-line qs-bad" role="alert">{safe(wrong)}</p>')
+    if done:
+        parts.append(f'<p class="qs-line qs-which" role="status">{safe(done)}</p>')
     if diagnosis is None:
         parts.append(_none_yet(session))
     else:
@@ -41,6 +52,7 @@ def pane_html(
         parts.append(_together(diagnosis))
         if why := session.failures.get("tried"):
             parts.append(line(why, kind="qs-bad"))
+        parts.append(_cures())
         parts.append(layers_html(session, diagnosis.account, selection))
         parts += [line(note, kind="qs-faint") for note in diagnosis.notes]
     body = "".join(parts)
@@ -84,6 +96,16 @@ def _most(account: Account) -> str:
     parts = {"weights": account.weights_off, "activations": account.activations_off}
     held = [name for name, gain in parts.items() if gain.helps and gain.value > half]
     return f"; most of it comes back with all {held[0]} float" if len(held) == 1 else ""
+
+
+def _cures() -> str:
+    """Offer the cures that fit any network; each adds edits, which can be taken back."""
+    offers = "".join(offer(kind, "cure", kind=kind) for kind in CURES)
+    return (
+        '<section class="qs-card" data-testid="cures"><h3>Cures</h3>'
+        '<p class="qs-line qs-faint">Edits found from calibration images. They join the edits in '
+        f"force, and What if shows what they bring.</p>{offers}</section>"
+    )
 
 
 def _together(diagnosis: Diagnosis) -> str:

@@ -28,6 +28,7 @@ from quantscope.app.panes.what_if.specs import (
 from quantscope.app.panes.what_if.switches import edit_items, parts_for, switch_items
 from quantscope.app.session import Session
 from quantscope.app.widgets import Choice, Flips, HistRange, Job, Live, QParam, Switches
+from quantscope.app.words import EXECUTIONS
 from quantscope.app.worker import Worker
 from quantscope.data import Samples
 from quantscope.edit import Applied, EditedRole, Editor
@@ -275,9 +276,11 @@ class Workbench:
     def _offer_ways(self) -> None:
         options = []
         if "reference" in self.session.opened.executions:
-            options.append({"key": "reference", "label": "its arithmetic", "word": "reference"})
+            options.append(
+                {"key": "reference", "label": EXECUTIONS["reference"], "word": "reference"}
+            )
         if "runtime" in self.session.opened.executions:
-            options.append({"key": "runtime", "label": "this CPU's kernels", "word": "runtime"})
+            options.append({"key": "runtime", "label": EXECUTIONS["runtime"], "word": "runtime"})
             tensors = self.session.opened.network.tensors
             if any(t.role == "activation" and t.params.dtype == "int8" for t in tensors):
                 label = "with int8 kernels"

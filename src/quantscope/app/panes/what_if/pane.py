@@ -11,7 +11,7 @@ from quantscope.app.panes.scores import delta_text, ends_text, score_text
 from quantscope.app.panes.what_if.answers import Answer, RunChoice
 from quantscope.app.place import select_tensor
 from quantscope.app.session import Session
-from quantscope.app.words import word
+from quantscope.app.words import EXECUTIONS, word
 from quantscope.edit import Applied, Change
 from quantscope.plain_text import many
 from quantscope.report import spread_text
@@ -82,8 +82,8 @@ def _counted(evaluation: Evaluation) -> str:
 
 def way_text(way: RunChoice) -> str:
     if way.execution == "reference":
-        return "its arithmetic"
-    return "this CPU's kernels" + (", int8 allowed" if way.int8_kernels else "")
+        return EXECUTIONS["reference"]
+    return EXECUTIONS["runtime"] + (", int8 allowed" if way.int8_kernels else "")
 
 
 def strip_numbers(answer: Answer) -> dict[str, str]:

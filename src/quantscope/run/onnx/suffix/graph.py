@@ -7,23 +7,19 @@ one that was edited.
 """
 
 import hashlib
-import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 from onnx import helper
 
 from quantscope.data import Intake
-from quantscope.errors import BadModelError
 from quantscope.model import Execution
 from quantscope.model.onnx import port_of
-from quantscope.run.onnx.sessions import reason_of, session_options
+from quantscope.run.onnx.sessions import read_optimized, session_options
 
 Digest = bytes
 Constant = onnx.TensorProto | onnx.SparseTensorProto
@@ -314,16 +310,7 @@ def optimize(proto: onnx.ModelProto, *, int8_kernels: bool | None = None) -> onn
     options = session_options("runtime", int8_kernels=int8_kernels, threads=1)
     # Nothing is run here, so there need be no pool of threads and no weights laid out for it.
     options.add_session_config_entry("session.disable_prepacking", "1")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "optimized.onnx"
-        options.optimized_model_filepath = str(path)
-        try:
-            ort.InferenceSession(
-                proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
-            )
-        except Exception as error:  # onnxruntime's exceptions share no base class of their own
-            raise BadModelError(f"onnxruntime cannot run the model: {reason_of(error)}") from None
-        return onnx.load(path)
+    return read_optimized(proto, options)
 
 
 def intake_of(proto: onnx.ModelProto, name: str) -> Intake:
