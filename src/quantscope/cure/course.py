@@ -9,6 +9,7 @@ import numpy as np
 
 from quantscope.cure.best_range import choose_ranges
 from quantscope.cure.bias_correction import correct_biases
+from quantscope.cure.leave_float import leave_float
 from quantscope.cure.readings import Readings
 from quantscope.cure.results import Cure, DoesNotApplyError
 from quantscope.cure.rounding import choose_rounding
@@ -40,6 +41,7 @@ class CureFunction(Protocol):
 
 
 CURES: Mapping[str, CureFunction] = {
+    "leave float": leave_float,
     "best range": choose_ranges,
     "rounding": choose_rounding,
     "bias correction": correct_biases,

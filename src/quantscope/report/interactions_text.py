@@ -34,6 +34,11 @@ def interactions_lines(result: Interactions, width: int | None = None) -> Iterat
             yield ""
             yield table.title
             yield from table.lines(width)
+    else:
+        yield (
+            f"the matrix of {len(result.layers)} layers is in --json and --figure; --layer NAME, "
+            f"given twice or more, shows a part"
+        )
     yield from _notes(result)
 
 

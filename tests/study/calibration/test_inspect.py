@@ -105,7 +105,7 @@ def test_values_before_a_relu_are_not_listed_and_the_reason_is(
     found: CalibrationInspection,
 ) -> None:
     assert found.left_out == {
-        f"{name}.out": "only a Relu or Clip reads it, which is folded" for name in "abc"
+        f"{name}.out": "only a Relu reads it, which is folded" for name in "abc"
     }
     assert found.notes
 

@@ -29,6 +29,7 @@ from quantscope.run.compare import (
 from quantscope.run.onnx.compare.merge import FLOAT, QUANTIZED, Canvas
 from quantscope.run.onnx.compare.sources import Half
 from quantscope.run.onnx.compare.sums import ProbeWriter
+from quantscope.run.onnx.narrow import behind_clips
 
 Array = NDArray[Any]
 
@@ -135,6 +136,12 @@ class Builder:
             for node in canvas.quantized_nodes
             if node.op_type == "DequantizeLinear"
         }
+        clipped = behind_clips(canvas.quantized_nodes)
+        self.integers: dict[str, str] = {}
+        """The integers of each activation that others read, by its name."""
+        for name, tensor in self.tensors.items():
+            made = QUANTIZED + tensor.integer_names[0]
+            self.integers[name] = clipped.get(made, made)
         self.stated: dict[str, str] = {}
         self.fed_names = self._feed() if fed is not None else {}
         self.values = {name: self._dequantized(self.tensors[name]) for name in self.pairs}
@@ -147,7 +154,7 @@ class Builder:
         graph = self.canvas.model.graph
         fed: dict[str, str] = {}
         for name in self.pairs:
-            integers = QUANTIZED + self.tensors[name].integer_names[0]
+            integers = self.integers[name]
             maker = next(node for node in graph.node if integers in node.output)
             self.stated[name] = f"{integers}/stated"
             maker.output[list(maker.output).index(integers)] = self.stated[name]
@@ -156,6 +163,7 @@ class Builder:
             fed[name] = integers
             # Where the same integers are made several times, all readers get those that are fed.
             again = {QUANTIZED + other for other in self.tensors[name].integer_names[1:]}
+            again -= {integers}
             for node in graph.node:
                 node.input[:] = [integers if n in again else n for n in node.input]
         return fed
@@ -165,6 +173,7 @@ class Builder:
         found: dict[str, Leaf] = {}
         for name, pair in self.pairs.items():
             integers = {QUANTIZED + n for n in self.tensors[name].integer_names}
+            integers.add(self.integers[name])
             names = [
                 node.output[0]
                 for node in self.canvas.quantized_nodes
@@ -220,7 +229,7 @@ class Builder:
         return None
 
     def _dequantized(self, tensor: QuantTensor) -> str:
-        integers = QUANTIZED + tensor.integer_names[0]
+        integers = self.integers[tensor.name]
         if integers in self.dequantized:
             return self.dequantized[integers]
         quantizer = self._quantizer(tensor)
