@@ -1,8 +1,8 @@
 """Time the map of bits: ours against a loop that quantizes and evaluates each pair of widths.
 
 The loop does what the commands of each cell say: `quantize --weight-bits --activation-bits`, then
-`evaluate` beside the float model. The memory of a map is measured for few cells and for many. Run
-it with: python -m benchmarks.bits [IMAGES]
+`evaluate`; the float model is measured once. The memory of a map is measured for few cells and for
+many. Run it with: python -m benchmarks.bits [IMAGES]
 """
 
 import json
@@ -77,12 +77,14 @@ def _ours(images: Any, widths: tuple[int, ...]) -> int:
 
 
 def _loop(images: Any) -> int:
-    """Quantize and evaluate each of some pairs beside the float model, and nothing else."""
+    """Quantize and evaluate each of some pairs, beside the float model that is measured once."""
     from quantscope.quantize import PtqConfig
     from quantscope.run import compare_evaluations, evaluate, evaluate_float, open_runnable
     from quantscope.study.bits import quantize_with_bits
 
     with tempfile.TemporaryDirectory() as folder:
+        base = open_runnable("resnet8-int8", execution="reference")
+        floats = evaluate_float(base, images, float_model="resnet8")
         for weights, activations in LOOPED:
             path = Path(folder) / f"{weights}-{activations}.onnx"
             config = PtqConfig(activations="int8")
@@ -90,7 +92,6 @@ def _loop(images: Any) -> int:
                 "resnet8", path, config, weight_bits=weights, activation_bits=activations
             )
             runnable = open_runnable(path, execution="reference")
-            floats = evaluate_float(runnable, images, float_model="resnet8")
             compare_evaluations(evaluate(runnable, images, floats=floats), floats)
     return len(LOOPED)
 
