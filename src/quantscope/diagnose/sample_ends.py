@@ -1,7 +1,6 @@
 """The ends of every tensor that a comparison looks at, kept as it runs."""
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -52,11 +51,3 @@ def _median(counted: Counter[int]) -> float:
         if seen >= half:
             return float(2 ** ((place + 0.5) / _BINS_AN_OCTAVE))
     return 0.0
-
-
-def span_without(ends: Mapping[str, Ends], name: str) -> float | None:
-    """Give how wide a tensor's values are without the samples that set its ends."""
-    found = ends.get(name)
-    if found is None or found.low.without is None or found.high.without is None:
-        return None
-    return found.high.without - found.low.without

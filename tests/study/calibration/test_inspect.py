@@ -134,6 +134,11 @@ def test_a_quantized_model_is_refused(nets: tuple[Path, Path]) -> None:
         inspect_calibration(nets[1], rows(1))
 
 
+def test_a_pytorch_model_is_refused() -> None:
+    with pytest.raises(BadModelError, match=r"^resnet8\.safetensors is a PyTorch model, and"):
+        inspect_calibration("resnet8-torch", calibration_set(4))
+
+
 def test_samples_that_are_not_finite_set_no_range(nets: tuple[Path, Path]) -> None:
     broken = rows(1)
     broken.arrays["x"][5] = np.inf  # type: ignore[index]

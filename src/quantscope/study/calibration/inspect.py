@@ -41,7 +41,13 @@ def inspect_calibration(
     that are calibration samples too go beyond nothing, and are refused unless `allow_same`. Each
     set is run once, and memory does not grow with it.
     """
-    opened = open_model(model).as_onnx("calibration")
+    given = open_model(model)
+    if given.framework != "onnx":
+        raise BadModelError(
+            f"{given.name} is a PyTorch model, and ranges are read from ONNX files; export the "
+            f"float model with torch.onnx.export"
+        )
+    opened = given.as_onnx("calibration")
     if not opened.is_float:
         raise BadModelError(
             f"{opened.name} is quantized already, so its ranges are set; give the float model that "
