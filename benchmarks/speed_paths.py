@@ -48,9 +48,6 @@ PATHS = {
         "quantscope.run.torch.schedule._with_drops",
         lambda actions, *_: actions,
     ),
-    "values written over": SpeedPath(
-        "compare_torch", "quantscope.run.torch.schedule._changed", lambda *_: ()
-    ),
     "freed memory kept": SpeedPath(
         "compare_torch", "quantscope.run.torch.joint_run.keep_freed_memory", lambda: None
     ),

@@ -51,7 +51,7 @@ def test_json_says_the_same(narrow: Path) -> None:
 
 
 def test_bad_wishes_are_one_line(narrow: Path, tmp_path: Path) -> None:
-    assert "No cure is named; give one or more of: --best-range, --rounding, --bias" in refused(
+    assert "No cure is named; give one or more of: --leave-float, --best-range, " in refused(
         "cure", narrow
     )
     same = refused("cure", narrow, "--bias-correction", "--data", "sample", *FEW[:2])
@@ -76,3 +76,29 @@ def test_two_cures_are_told_one_on_top_of_the_other(narrow: Path) -> None:
     )
     assert second == first + 1
     assert any(line.startswith("all together: ") for line in lines)
+
+
+def test_layers_that_are_left_float_are_a_list_that_quantize_takes(
+    narrow: Path, tmp_path: Path
+) -> None:
+    listed, made = tmp_path / "floats.txt", tmp_path / "made.onnx"
+    done = run(
+        *("cure", narrow, "--leave-float", "2", "--leave-float", "Conv", *FEW),
+        *("--save-exclusions", listed),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "2 layers are left float" in done.stdout and "those of 9 that help most" in done.stdout
+    remark, *layers = listed.read_text().splitlines()
+    assert remark.startswith("# 2 layers are left float") and len(layers) == 2
+    done = run(
+        "quantize", "resnet8", "-o", made, "--calibration-images", 8, "--exclude-from", listed
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"float: {layers[0]}, {layers[1]}" in " ".join(done.stdout.split())
+    listed.write_text("# nothing\n")
+    none = refused("quantize", "resnet8", "-o", tmp_path / "b.onnx", "--exclude-from", listed)
+    assert f"{listed} names no layer; write one a line" in none
+    two = refused("cure", narrow, "--leave-float", "2", "--leave-float", "3")
+    assert "--leave-float has two numbers of layers: 2, 3" in two
+    bits = refused("cure", narrow, "--more-bits", "8")
+    assert "--more-bits is how many bits --leave-float gives" in bits

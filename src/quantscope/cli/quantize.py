@@ -107,6 +107,10 @@ def command(
     exclude: Annotated[
         list[str] | None, typer.Option(metavar="LAYER ...", help="Layers to leave float.")
     ] = None,
+    exclude_from: Annotated[
+        Path | None,
+        typer.Option(help="A text file with more of them, one a line; # begins a remark."),
+    ] = None,
     onnx: Annotated[
         Path | None,
         typer.Option("--onnx", help="With torch: also write it as ONNX QDQ."),
@@ -141,6 +145,7 @@ def command(
     path = find_model(model)
     if onnx and _framework(path, framework) != "torch":
         raise BadConfigError("--onnx goes with --framework torch; onnxruntime writes ONNX to -o")
+    listed = () if exclude_from is None else read_layers(exclude_from)
     # What was not given keeps its None, which the config fills in or refuses.
     options: dict[str, Any] = {
         "framework": _framework(path, framework),
@@ -159,7 +164,8 @@ def command(
         "reduce_range": reduce_range,
         "format": format_,
         "overrides": tuple(
-            LayerOverride(layer, left_float=True) for layer in (*(exclude or ()), *(more or ()))
+            LayerOverride(layer, left_float=True)
+            for layer in dict.fromkeys((*(exclude or ()), *(more or ()), *listed))
         ),
     }
     config = PtqConfig(**options)
@@ -214,6 +220,23 @@ def command(
             result.path, result.onnx_path, compared.take(min(_COMPARED_IMAGES, len(compared)))
         )
     _show(result, agreement, as_json=as_json)
+
+
+def read_layers(path: Path) -> tuple[str, ...]:
+    """Read the names of layers, one a line; what follows a # after a blank is a remark."""
+    from quantscope.errors import BadConfigError
+    from quantscope.files import read_bytes
+
+    content = read_bytes(path, "a list of layers", most_bytes=1 << 20, kind=BadConfigError)
+    try:
+        lines = content.decode("utf-8").splitlines()
+    except ValueError:
+        raise BadConfigError(f"{path} is not a list of layers: it is not UTF-8 text") from None
+    names = (line.strip() for line in lines)
+    found = tuple(n.partition(" #")[0].strip() for n in names if n and not n.startswith("#"))
+    if not found:
+        raise BadConfigError(f"{path} names no layer; write one a line")
+    return found
 
 
 def read_width(option: str, text: str | None) -> int | None:

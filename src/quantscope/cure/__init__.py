@@ -11,6 +11,7 @@ How it is put together
   original, on calibration samples; `layer_errors.py` what lies between the two.
 - `bias_correction.py` and `best_range.py` are a cure each (`range_choices.py` has what it
   chooses from, `outcome.py` tries edits by what the network gives).
+- `leave_float.py` takes the quantization of the layers that pay back.
 - `rounding.py` is another: `gram.py` sums the products of a layer's inputs, `best_rounding.py`
   rounds weights so that what comes of them stays.
 - `course.py` takes several, one after the other, and measures what each brings on other samples.
@@ -23,8 +24,17 @@ How something is added
 
 from quantscope.cure.best_range import RangeBy, choose_ranges
 from quantscope.cure.bias_correction import correct_biases
-from quantscope.cure.course import CURES, Course, CureFunction, Step, check_apart, take_course
+from quantscope.cure.course import (
+    CURES,
+    Course,
+    CureFunction,
+    Step,
+    check_apart,
+    shared_rows,
+    take_course,
+)
 from quantscope.cure.layer_errors import LayerError
+from quantscope.cure.leave_float import exclusion_list, leave_float
 from quantscope.cure.readings import Readings
 from quantscope.cure.results import Cure, DoesNotApplyError, LeftOut, Treated
 from quantscope.cure.rounding import choose_rounding
@@ -45,5 +55,8 @@ __all__ = [
     "choose_ranges",
     "choose_rounding",
     "correct_biases",
+    "exclusion_list",
+    "leave_float",
+    "shared_rows",
     "take_course",
 ]

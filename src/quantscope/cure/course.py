@@ -9,6 +9,7 @@ import numpy as np
 
 from quantscope.cure.best_range import choose_ranges
 from quantscope.cure.bias_correction import correct_biases
+from quantscope.cure.leave_float import leave_float
 from quantscope.cure.readings import Readings
 from quantscope.cure.results import Cure, DoesNotApplyError
 from quantscope.cure.rounding import choose_rounding
@@ -40,6 +41,7 @@ class CureFunction(Protocol):
 
 
 CURES: Mapping[str, CureFunction] = {
+    "leave float": leave_float,
     "best range": choose_ranges,
     "rounding": choose_rounding,
     "bias correction": correct_biases,
@@ -173,15 +175,20 @@ def take_course(
 
 def check_apart(calibration: Samples, samples: Samples) -> None:
     """Refuse to judge cures by the samples that they were made to fit."""
-    theirs = set(_row_digests(samples))
-    shared = sum(digest in theirs for digest in _row_digests(calibration))
-    if shared > _MOST_SHARED * min(len(calibration), len(samples)):
+    if shared := shared_rows(calibration, samples):
         word = sample_word(calibration)
         raise BadDataError(
             f"{shared:,} of the {many(len(calibration), word)} of {calibration.name} are among "
             f"those that scores are of ({samples.name}): a cure fits the samples it was made from; "
             f"give others, or allow it with --allow-same-data"
         )
+
+
+def shared_rows(calibration: Samples, samples: Samples) -> int:
+    """Count the calibration rows that are among the others; 0 for so few as may be chance."""
+    theirs = set(_row_digests(samples))
+    shared = sum(digest in theirs for digest in _row_digests(calibration))
+    return shared if shared > _MOST_SHARED * min(len(calibration), len(samples)) else 0
 
 
 def _row_digests(samples: Samples) -> Iterator[bytes]:

@@ -49,6 +49,13 @@ class OutputError:
             self._edits += tried[found]
         return found
 
+    def gain_db(self, edits: Sequence[Edit]) -> float:
+        """Say how much nearer edits bring the outputs, on top of those that are taken so far."""
+        value = self._sqnr_db(self._outputs([*self._edits, *edits]))
+        if value is None or self.sqnr_db is None:  # no error is left, or there was none
+            return float("inf") if self.sqnr_db is not None else 0.0
+        return value - self.sqnr_db
+
     def _outputs(self, edits: Sequence[Edit]) -> Outputs:
         effect = self._what_if.answer(edits, full=True, kernels=False, progress=self._progress)
         return effect.evaluation.outputs

@@ -104,4 +104,6 @@ def error_table(cure: Cure) -> Table:
 
 
 def _db(error: LayerError) -> str:
+    if error.error == 0:
+        return "exact"
     return "–" if error.sqnr_db is None else f"{format_rounded(error.sqnr_db, '.2f')} dB"

@@ -1,4 +1,4 @@
-"""A value is written over only where nobody else can see it: held against the files' own order."""
+"""Two programs that run in turns give the numbers of the files' own order."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -125,7 +125,7 @@ def test_numbers_are_those_of_the_files_own_order(
     assert_is_eager(found, model, eager(body))
     assert len(found.activations) > 2
     if detail == "sqnr":
-        assert any(action.overwrites for action in programs._actions)
+        assert any(action.drops for action in programs._actions)
 
 
 def quantized_twice(net: Net, v: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from quantscope.app.place import Selection
 from quantscope.app.session import Session
 from quantscope.app.widgets import Choice, FeatureMap, Live
 from quantscope.app.words import EXECUTIONS, word
+from quantscope.arithmetic import type_text
 from quantscope.data import Samples
 from quantscope.errors import QuantscopeError
 from quantscope.model import Model
@@ -287,7 +288,7 @@ def _parameters(trace: Trace) -> str:
         (
             safe(t.role),
             safe(t.name),
-            t.dtype,
+            type_text(t.dtype, t.bits),
             f"{t.scale:.9g}",
             str(t.zero_point),
             "" if t.channel is None else str(t.channel),

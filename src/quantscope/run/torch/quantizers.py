@@ -4,9 +4,9 @@ What a program writes as integers and reads back stays in floats here: the same 
 of the operations, since integers of few bits are exact in float32.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,8 @@ if TYPE_CHECKING:
 Ends = NDArray[np.float64]
 
 
-class Apply(Protocol):
-    """A function from real numbers to real numbers; told to, it writes over what it is given."""
-
-    def __call__(self, value: "torch.Tensor", overwrite: bool = False, /) -> "torch.Tensor": ...
+Apply = Callable[["torch.Tensor"], "torch.Tensor"]
+"""A function from real numbers to real numbers, which leaves what it is given as it is."""
 
 
 QUANTIZE = ("quantize_per_tensor", "quantize_per_channel")
@@ -72,7 +70,7 @@ class ProgramQuantizer:
 def no_quantizer(tensor: QuantTensor, value: str) -> ProgramQuantizer:
     """Stand in for the quantizer of a tensor that is left as computed, under the name `value`."""
 
-    def apply(value: "torch.Tensor", _: bool = False) -> "torch.Tensor":
+    def apply(value: "torch.Tensor") -> "torch.Tensor":
         return value.clone()  # what it gives may be written over
 
     ends = np.array(-np.inf), np.array(np.inf)
@@ -116,9 +114,8 @@ def quantizer_of(
 def _in_floats(scale: float, lowest: int, highest: int) -> Apply:
     inverse = 1.0 / scale  # quantized_decomposed multiplies by the reciprocal
 
-    def apply(value: "torch.Tensor", overwrite: bool = False) -> "torch.Tensor":
-        value = value.float()  # as quantized_decomposed does
-        scaled = value.mul_(inverse) if overwrite else value * inverse
+    def apply(value: "torch.Tensor") -> "torch.Tensor":
+        scaled = value.float() * inverse  # in float32, as quantized_decomposed does
         return scaled.round_().clamp_(lowest, highest).mul_(scale)
 
     return apply
@@ -131,7 +128,7 @@ def _as_stated(tensor: QuantTensor, node: "Node | None", constants: Mapping[str,
         scale, zero_point = float(params.scale), int(params.zero_point)
         return _in_floats(scale, int(params.qmin) - zero_point, int(params.qmax) - zero_point)
 
-    def apply(value: "torch.Tensor", _: bool = False) -> "torch.Tensor":
+    def apply(value: "torch.Tensor") -> "torch.Tensor":
         import torch
         from torch.fx.node import map_arg
 

@@ -48,9 +48,9 @@ Step = Callable[[Batch], None]
 def step_of(action: Action, *, model: str) -> Step:
     """Turn an action into a function that does it and then drops what it may."""
     if action.node is not None:
-        do = _node(action.node, action.side, model, overwrites=action.overwrites)
+        do = _node(action.node, action.side, model)
     elif action.quantizer is not None:
-        do = _quantizer(action.quantizer, overwrites=action.overwrites)
+        do = _quantizer(action.quantizer)
     else:
         probe = action.probe
         assert probe is not None
@@ -69,16 +69,8 @@ def step_of(action: Action, *, model: str) -> Step:
     return and_drop
 
 
-def _node(node: "Node", side: Side, model: str, *, overwrites: bool) -> Step:
+def _node(node: "Node", side: Side, model: str) -> Step:
     name = node.name
-    if overwrites:  # a ReLU: no other node does
-        (read,) = node.all_input_nodes
-
-        def relu(batch: Batch) -> None:
-            mine = batch.values[side]
-            mine[name] = mine[read.name].relu_()
-
-        return relu
     run = prepare(node, model=model, protect=True)
 
     def do(batch: Batch) -> None:
@@ -88,12 +80,12 @@ def _node(node: "Node", side: Side, model: str, *, overwrites: bool) -> Step:
     return do
 
 
-def _quantizer(quantizer: ProgramQuantizer, *, overwrites: bool) -> Step:
+def _quantizer(quantizer: ProgramQuantizer) -> Step:
     apply, reads, writes = quantizer.apply, quantizer.reads, quantizer.dequantized
 
     def do(batch: Batch) -> None:
         mine = batch.values["quantized"]
-        value = apply(mine[reads], overwrites)
+        value = apply(mine[reads])
         for name in writes:
             mine[name] = value
 

@@ -6,8 +6,8 @@ optimized graph is read back: all its nodes must still be there. (They are not w
 of them, a Conv and its Relu or what is around a MaxPool; then plain kernels serve.) Whether the
 float half's other bits can be told from the results is seen on a few images that run both ways.
 
-In `benchmarks/compare.py` all numbers and the SQNRs alone take 1.16 and 1.15 times less time with
-1,000 images, 1.27 and 1.31 times with 4,000; with 256 images it gains nothing and loses nothing.
+In `benchmarks/speed_paths.py`, 1,000 images, all numbers and the SQNRs take 1.17 and 1.19 times
+less CPU time, with 4,000 images 1.27 and 1.31; with 256 it gains nothing and loses nothing.
 """
 
 import tempfile
