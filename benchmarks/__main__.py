@@ -9,6 +9,7 @@ NAMES = (
     "compare",
     "pt2e_compare",
     "sensitivity",
+    "bits",
     "diagnose",
     "pairs",
     "whatif",

@@ -10,6 +10,7 @@ PUBLIC = [
     "Comparison",
     "Evaluation",
     "ImageSet",
+    "Interactions",
     "Model",
     "Network",
     "PtqConfig",
@@ -17,6 +18,7 @@ PUBLIC = [
     "Recipe",
     "Samples",
     "Sensitivity",
+    "Shapley",
     "WhatIf",
     "apply",
     "bundled_models",
@@ -25,6 +27,7 @@ PUBLIC = [
     "compare",
     "compare_evaluations",
     "evaluate",
+    "interactions",
     "kernel_gap",
     "kernel_map",
     "load",
@@ -33,6 +36,7 @@ PUBLIC = [
     "quantize_model",
     "read_network",
     "sensitivity",
+    "shapley",
     "trace_value",
 ]
 ROOMS = [

@@ -13,6 +13,7 @@ from quantscope.files import write_whole
 
 TARGET = Path(__file__).parent.parent / "docs" / "results.md"
 COMMANDS = "\n".join(line.strip() for line in (__doc__ or "").splitlines()[2:6])
+BITS = "## What each bit buys"
 HEAD = f"""# What each choice costs
 
 42 configurations of static post-training quantization, on the bundled ResNet8 and on the MLPerf
@@ -51,7 +52,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("studies", type=Path, nargs="+")
     studies = parser.parse_args().studies
-    write_whole(TARGET, "\n".join([HEAD, *map(section, studies)]).encode())
+    # What `render_bits.py` has made stays behind it.
+    _, title, bits = TARGET.read_text().partition(BITS)
+    write_whole(TARGET, "\n".join([HEAD, *map(section, studies), title + bits]).encode())
 
 
 if __name__ == "__main__":

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from quantscope.run.gap import kernel_gap, kernel_map
     from quantscope.run.integers.trace import trace_value
     from quantscope.run.whatif.whatif import WhatIf
+    from quantscope.study.interactions.pairs import interactions
+    from quantscope.study.interactions.results import Interactions, Shapley
+    from quantscope.study.interactions.shapley import shapley
     from quantscope.study.sensitivity.results import Sensitivity
     from quantscope.study.sensitivity.sensitivity import sensitivity
 
@@ -35,6 +38,7 @@ _ROOM_OF = {
     "Comparison": "run",
     "Evaluation": "run",
     "ImageSet": "data",
+    "Interactions": "study.interactions",
     "Model": "model",
     "Network": "model",
     "PtqConfig": "quantize",
@@ -42,6 +46,7 @@ _ROOM_OF = {
     "Recipe": "edit",
     "Samples": "data",
     "Sensitivity": "study.sensitivity.results",
+    "Shapley": "study.interactions",
     "WhatIf": "run",
     "apply": "edit",
     "bundled_models": "model",
@@ -50,6 +55,7 @@ _ROOM_OF = {
     "compare": "run",
     "compare_evaluations": "run",
     "evaluate": "run",
+    "interactions": "study.interactions",
     "kernel_gap": "run",
     "kernel_map": "run",
     "load": "data",
@@ -58,6 +64,7 @@ _ROOM_OF = {
     "quantize_model": "quantize",
     "read_network": "model",
     "sensitivity": "study.sensitivity.sensitivity",
+    "shapley": "study.interactions",
     "trace_value": "run",
 }
 
@@ -65,6 +72,7 @@ __all__ = [
     "Comparison",
     "Evaluation",
     "ImageSet",
+    "Interactions",
     "Model",
     "Network",
     "PtqConfig",
@@ -72,6 +80,7 @@ __all__ = [
     "Recipe",
     "Samples",
     "Sensitivity",
+    "Shapley",
     "WhatIf",
     "apply",
     "bundled_models",
@@ -80,6 +89,7 @@ __all__ = [
     "compare",
     "compare_evaluations",
     "evaluate",
+    "interactions",
     "kernel_gap",
     "kernel_map",
     "load",
@@ -88,6 +98,7 @@ __all__ = [
     "quantize_model",
     "read_network",
     "sensitivity",
+    "shapley",
     "trace_value",
 ]
 

@@ -151,3 +151,17 @@ def test_the_calibration_samples_are_refused_unless_they_are_allowed(plant: Plan
         allow_calibration_data=True,
     )
     assert result.findings == ()
+
+
+def test_samples_of_which_some_were_calibrated_with_are_refused(plant: Plant) -> None:
+    both = np.concatenate([plant.samples.images[:90], plant.calibration.images[:10]])
+    planted = plant.make(
+        convnet(convnet_weights()), samples=Samples.from_arrays("mix", {"x": both})
+    )
+    with pytest.raises(BadDataError) as error:
+        examined(planted)
+    assert str(error.value) == (
+        "10 rows of mix are among the 64 that quantized.onnx was calibrated with: its ranges fit "
+        "these better than others; give others with --data, or allow it with "
+        "--allow-calibration-data"
+    )

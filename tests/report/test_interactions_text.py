@@ -7,7 +7,7 @@ import pytest
 
 from quantscope.report import interactions_lines, shapley_lines
 from quantscope.report.figures import pair_matrix, shapley_shares
-from quantscope.report.interactions_text import matrix_tables, shapley_table
+from quantscope.report.interactions_text import matrix_tables, pairs_table, shapley_table
 from quantscope.run import Estimate
 from quantscope.study.interactions import Alone, Interactions, Pair, Shapley, ShapleyShare
 
@@ -90,6 +90,12 @@ def test_the_matrix_has_pairs_below_and_costs_alone_on_its_diagonal() -> None:
         ("2", "b", "+25.0*", "(+50.0)", ""),
         ("3", "c", "-50.0*", "+0.50", "(+50.0)"),
     )
+
+
+def test_the_largest_pairs_have_their_intervals() -> None:
+    table = pairs_table(pairs())
+    assert table.rows[0] == ("a", "c", "-50.0*", "-55.0 to -45.0", "0.01")
+    assert [row[2] for row in table.rows] == ["-50.0*", "+25.0*", "+0.50"]
 
 
 def test_a_narrow_terminal_gets_the_matrix_in_parts_without_losing_a_number() -> None:

@@ -9,7 +9,7 @@ _WHOLE = "04-architecture.md"
 
 
 EXECUTIONS = {"reference": "as the file states it", "runtime": "as this CPU runs it"}
-"""What the two executions are called, wherever they stand on the page."""
+"""The names of the two executions, wherever they stand on the page."""
 
 
 @dataclass(frozen=True)

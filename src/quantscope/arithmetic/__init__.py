@@ -62,6 +62,7 @@ from quantscope.arithmetic.params import (
     is_integer_type,
     limits,
     storage_dtype,
+    type_text,
 )
 from quantscope.arithmetic.pooling import (
     pool_accumulator,
@@ -154,6 +155,7 @@ __all__ = [
     "sqnr_db_of_values",
     "storage_dtype",
     "type_for",
+    "type_text",
     "windows",
     "with_bits",
     "wrap_int32",

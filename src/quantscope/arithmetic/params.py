@@ -76,6 +76,12 @@ def bits_of(dtype: str) -> int:
     return int(digits.partition("e")[0])
 
 
+def type_text(dtype: str, bits: int) -> str:
+    """Name a type, with the bits in use where they are fewer: "int8, 6 of 8 bits"."""
+    held = bits_of(dtype)
+    return dtype if bits == held else f"{dtype}, {bits} of {held} bits"
+
+
 def limits(dtype: str) -> tuple[int, int]:
     """Give the smallest and largest value of the type; for float types the finite ones.
 
@@ -188,8 +194,7 @@ class QuantParams:
     @property
     def type_text(self) -> str:
         """The type, with the bits in use where they are fewer: "int8, 6 of 8 bits"."""
-        used, held = self.bits, self.type_bits
-        return self.dtype if used == held else f"{self.dtype}, {used} of {held} bits"
+        return type_text(self.dtype, self.bits)
 
     @property
     def is_integer(self) -> bool:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from quantscope.study.bits import BitCurves, Estimate, Frontier
 
 MOST_SECONDS = 600
-"""What takes longer is begun only where a person has said so."""
+"""The time beyond which a run is begun only where a person has said so."""
 
 
 @careful

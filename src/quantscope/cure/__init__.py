@@ -24,7 +24,15 @@ How something is added
 
 from quantscope.cure.best_range import RangeBy, choose_ranges
 from quantscope.cure.bias_correction import correct_biases
-from quantscope.cure.course import CURES, Course, CureFunction, Step, check_apart, take_course
+from quantscope.cure.course import (
+    CURES,
+    Course,
+    CureFunction,
+    Step,
+    check_apart,
+    shared_rows,
+    take_course,
+)
 from quantscope.cure.layer_errors import LayerError
 from quantscope.cure.leave_float import exclusion_list, leave_float
 from quantscope.cure.readings import Readings
@@ -49,5 +57,6 @@ __all__ = [
     "correct_biases",
     "exclusion_list",
     "leave_float",
+    "shared_rows",
     "take_course",
 ]

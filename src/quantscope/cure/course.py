@@ -180,15 +180,20 @@ def take_course(
 
 def check_apart(calibration: Samples, samples: Samples) -> None:
     """Refuse to judge cures by the samples that they were made to fit."""
-    theirs = set(_row_digests(samples))
-    shared = sum(digest in theirs for digest in _row_digests(calibration))
-    if shared > _MOST_SHARED * min(len(calibration), len(samples)):
+    if shared := shared_rows(calibration, samples):
         word = sample_word(calibration)
         raise BadDataError(
             f"{shared:,} of the {many(len(calibration), word)} of {calibration.name} are among "
             f"those that scores are of ({samples.name}): a cure fits the samples it was made from; "
             f"give others, or allow it with --allow-same-data"
         )
+
+
+def shared_rows(calibration: Samples, samples: Samples) -> int:
+    """Count the calibration rows that are among the others; 0 for so few as may be chance."""
+    theirs = set(_row_digests(samples))
+    shared = sum(digest in theirs for digest in _row_digests(calibration))
+    return shared if shared > _MOST_SHARED * min(len(calibration), len(samples)) else 0
 
 
 def _row_digests(samples: Samples) -> Iterator[bytes]:

@@ -4,12 +4,14 @@ How it is put together
 - `diagnose.py` is the way in. It runs one comparison, whose numbers are the `Evidence`
   (`evidence.py`, `sample_ends.py`), asks every kind of finding (`findings/`) what it sees there,
   and measures the account (`account.py`) and what each finding costs in one sweep (`bench.py`).
-- `origin.py` reads how the model was made, `calibrated.py` looks at its calibration samples,
+- `origin.py` reads how the model was made, `calibrated.py` and `input_stats.py` look at its
+  calibration samples, `kernels.py` runs what ships or predicts it for another CPU,
   `attempts.py` tries what the findings propose. `results.py` is what comes of it.
 
 How something is added
 - A kind of finding: see `findings/__init__.py`.
-- A remedy: edits, or options of `PtqConfig`, in the finding that proposes it.
+- A remedy: edits, options of `PtqConfig`, other calibration samples or a cure, in the finding that
+  proposes it.
 """
 
 from quantscope.diagnose.account import own_noise

@@ -95,7 +95,9 @@ class _Trier:
                 "--calibration-data FILE.npz"
             )
         readings = Readings(self._bench.editor, calibration)
-        cure = CURES[remedy.cure](readings, calibration, edits=(), progress=self._progress)
+        find: Any = CURES[remedy.cure]
+        chosen = {"targets": remedy.cure_targets} if remedy.cure_targets else {}
+        cure = find(readings, calibration, edits=(), progress=self._progress, **chosen)
         self.run_edits({remedy.what: cure.edits})
         if remedy.what in self._refused:
             raise NotTriedError(self._refused[remedy.what])

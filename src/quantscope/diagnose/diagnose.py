@@ -16,7 +16,13 @@ from quantscope.diagnose.attempts import changed_config, try_all
 from quantscope.diagnose.bench import Bench
 from quantscope.diagnose.calibrated import calibrated_ends
 from quantscope.diagnose.evidence import Evidence
-from quantscope.diagnose.findings import dead_notes, find_all, find_in_answers, matters
+from quantscope.diagnose.findings import (
+    dead_notes,
+    find_all,
+    find_in_answers,
+    find_suspects,
+    matters,
+)
 from quantscope.diagnose.input_stats import InputStats, input_stats
 from quantscope.diagnose.kernels import Cpu, Kernels, kernel_notes
 from quantscope.diagnose.origin import Origin, check_apart, find_origin
@@ -31,6 +37,7 @@ from quantscope.progress import Progress, silent
 from quantscope.run import (
     Ends,
     MeasureSource,
+    best_ranges,
     find_measure,
     kernel_map,
     open_runnable,
@@ -173,11 +180,12 @@ def _gather(
     if origin.calibration is not None:
         known = calibrated_ends(original, pairing, origin.calibration, progress=progress)
         stats = input_stats(original, samples), input_stats(original, origin.calibration)
-    return Evidence(
+    evidence = Evidence(
         editor=editor,
         samples=samples,
         comparison=comparison,
         ends=keeper.ends,
+        typical_spans=keeper.typical_spans,
         kernels=kernel_map(model),
         saturates=bool(kernels.saturates),
         kernels_of=kernels.owner.partition(",")[0],
@@ -186,6 +194,13 @@ def _gather(
         data_inputs=stats[0],
         calibration_inputs=stats[1],
     )
+    tailed = find_suspects(evidence)
+    if not tailed or known is None or origin.calibration is None:
+        return evidence
+    counted = best_ranges(
+        model, origin.calibration, tailed, float_model=original, progress=progress
+    )
+    return replace(evidence, best_ranges={each.tensor: each for each in counted.ranges})
 
 
 def _variants(layers: Sequence[str], findings: Sequence[Finding]) -> Mapping[str, Sequence[Edit]]:

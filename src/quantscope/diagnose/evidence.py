@@ -8,7 +8,7 @@ from quantscope.data import Samples
 from quantscope.diagnose.input_stats import InputStats
 from quantscope.edit import Editor
 from quantscope.model import Network, QuantTensor
-from quantscope.run import Comparison, Ends, KernelMap, TensorComparison
+from quantscope.run import BestRange, Comparison, Ends, KernelMap, TensorComparison
 
 Row = tuple[QuantTensor, TensorComparison]
 
@@ -18,8 +18,10 @@ class Evidence:
     """A quantized model beside its float original, as far as findings ask about it.
 
     `ends` are those of the float values of `samples`, `calibration_ends` those of the samples that
-    its ranges were found from, empty where these are not known. `saturates`: the CPU that the
-    diagnosis is for adds 8-bit products in pairs with 16-bit saturation.
+    its ranges were found from, empty where these are not known. `typical_spans` are what the middle
+    one of `samples` needs, `best_ranges` what other ranges would cost those that few samples fill.
+    `saturates`: the CPU that the diagnosis is for adds 8-bit products in pairs with 16-bit
+    saturation.
     """
 
     editor: Editor
@@ -32,6 +34,8 @@ class Evidence:
     calibration: Samples | None = None
     calibration_ends: Mapping[str, Ends] | None = None
     data_inputs: Mapping[str, InputStats] = field(default_factory=dict)
+    typical_spans: Mapping[str, float] = field(default_factory=dict)
+    best_ranges: Mapping[str, BestRange] = field(default_factory=dict)
     calibration_inputs: Mapping[str, InputStats] = field(default_factory=dict)
 
     @property

@@ -4,9 +4,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any, cast
 
+from quantscope.cure import shared_rows
 from quantscope.data import Samples, SamplesSource, calibration_set, samples_for
 from quantscope.errors import BadDataError, QuantscopeError
 from quantscope.model import Model, Network, recorded_facts
+from quantscope.plain_text import many
 from quantscope.quantize import PtqConfig
 
 
@@ -56,6 +58,14 @@ def check_apart(origin: Origin, samples: Samples, *, model: str) -> None:
             f"{samples.name} is what {model} was calibrated with: its ranges fit these samples "
             f"better than any others; give other samples with --data, or allow it with "
             f"--allow-calibration-data"
+        )
+    if origin.calibration is None:
+        return
+    if shared := shared_rows(origin.calibration, samples):
+        raise BadDataError(
+            f"{many(shared, 'row')} of {samples.name} are among the {len(origin.calibration):,} "
+            f"that {model} was calibrated with: its ranges fit these better than others; give "
+            f"others with --data, or allow it with --allow-calibration-data"
         )
 
 

@@ -42,7 +42,7 @@ class Remedy:
 
     `what` is an order in words. `options` are fields of `PtqConfig`, `calibration` are other
     samples to calibrate with, `cure` one of `quantscope.cure.CURES`, whose edits are found when it
-    is tried; `command` is what a person
+    is tried, for `cure_targets` or the whole model; `command` is what a person
     types where that says more than `what`. A remedy with none of them is advice.
     """
 
@@ -52,6 +52,7 @@ class Remedy:
     command: str = ""
     calibration: Samples | None = None
     cure: str = ""
+    cure_targets: tuple[str, ...] = ()
 
     @property
     def is_quantization(self) -> bool:
@@ -69,6 +70,7 @@ class Remedy:
             "options": dict(self.options),
             "command": self.command,
             "cure": self.cure,
+            "cure_targets": list(self.cure_targets),
             "calibration": None if self.calibration is None else self.calibration.name,
         }
 

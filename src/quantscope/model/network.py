@@ -88,6 +88,11 @@ class QuantTensor:
     read_integers: Callable[[], Array] | None = field(default=None, repr=False, compare=False)
 
     @property
+    def read_name(self) -> str:
+        """The name of the integers that others read: behind the Clip that leaves bits unused."""
+        return self.integer_names[0 if self.params.ends is None else -1]
+
+    @property
     def has_data(self) -> bool:
         """Say whether the integers are in the file: weights and biases, not activations."""
         return self.read_integers is not None

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from quantscope.arithmetic import bits_of
 from quantscope.plain_text import many
 from quantscope.report.table import Column, Line, Table
 from quantscope.run.integers import Accumulators, LayerAccumulator, SaturationPrediction
@@ -45,12 +46,22 @@ def accumulator_table(found: Accumulators) -> Table:
 def _cells(row: LayerAccumulator) -> tuple[str, ...]:
     return (
         row.layer,
-        row.x_dtype if row.w_dtype is None else f"{row.x_dtype} × {row.w_dtype}",
+        _types(row),
         str(row.terms),
         "–" if row.worst_bits is None else str(row.worst_bits),
         str(row.measured_bits),
         "–" if row.bias_bits is None else str(row.bias_bits),
         "–" if row.saturable_pairs is None else f"{row.saturable_pairs:,} of {row.pairs:,}",
+    )
+
+
+def _types(row: LayerAccumulator) -> str:
+    """Name the types of both sides, with the bits in use where they are fewer."""
+    sides = [(row.x_dtype, row.x_bits), (row.w_dtype, row.w_bits)]
+    return " × ".join(
+        dtype if bits == bits_of(dtype) else f"{dtype} ({bits} of {bits_of(dtype)} bits)"
+        for dtype, bits in sides
+        if dtype is not None and bits is not None
     )
 
 

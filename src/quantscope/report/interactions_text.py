@@ -12,7 +12,7 @@ _BAR = 16
 _MOST_LAYERS = 40
 """A matrix of more is read by nobody; the pairs that stand out are listed."""
 
-_NAMED = 12
+_SENTENCES, _LISTED = 5, 12
 _WORDS: dict[Kind, tuple[str, str]] = {
     "aggravate": ("aggravate each other", "together they cost more than apart"),
     "compensate": ("compensate each other", "together they cost less than apart"),
@@ -20,7 +20,7 @@ _WORDS: dict[Kind, tuple[str, str]] = {
 
 
 def interactions_lines(result: Interactions, width: int | None = None) -> Iterator[str]:
-    """Write what the whole costs, the pairs that stand out in words, and the matrix."""
+    """Write what the whole costs, the pairs that stand out in words, intervals and the matrix."""
     yield origin_text(result)
     yield whole_text(result)
     where = {
@@ -29,11 +29,20 @@ def interactions_lines(result: Interactions, width: int | None = None) -> Iterat
     }[result.mode]
     yield f"pairs: {where}; each number is what they cost together beyond what they cost alone"
     yield from pair_sentences(result)
+    strongest = pairs_table(result)
+    yield ""
+    yield strongest.title
+    yield from strongest.lines(width)
     if len(result.layers) <= _MOST_LAYERS:
         for table in matrix_tables(result, width):
             yield ""
             yield table.title
             yield from table.lines(width)
+    else:
+        yield (
+            f"the matrix of {len(result.layers)} layers is in --json and --figure; --layer NAME, "
+            f"given twice or more, shows a part"
+        )
     yield from _notes(result)
 
 
@@ -42,15 +51,15 @@ def pair_sentences(result: Interactions) -> Iterator[str]:
     for kind in ("aggravate", "compensate"):
         found = result.named(kind)
         verb, meaning = _WORDS[kind]
-        for pair in found[:_NAMED]:
+        for pair in found[:_SENTENCES]:
             counted = result.counted(pair)
             assert counted is not None, "a pair without a number is not named"
             yield (
                 f"  {printable(pair.first)} and {printable(pair.second)} {verb}: "
                 f"{cost_text(result, counted)} ({meaning})"
             )
-        if len(found) > _NAMED:
-            yield f"  and {many(len(found) - _NAMED, 'pair')} more that {verb}; --json has all"
+        if len(found) > _SENTENCES:
+            yield f"  and {many(len(found) - _SENTENCES, 'pair')} more that {verb}; --json has all"
     if not any(pair.kind for pair in result.pairs):
         yield (
             f"  no pair of {len(result.pairs)} stands out: on these {result.sample_word}s chance "
@@ -96,6 +105,33 @@ def cost_text(result: Interactions | Shapley, found: Estimate) -> str:
     ends = ", ".join(_signed(counted_value(result, end)) for end in found.interval_95 or ())
     unit = counted_unit(result)
     return f"{_signed(counted_value(result, found.value))}{f' [{ends}]' if ends else ''} {unit}"
+
+
+def pairs_table(result: Interactions) -> Table:
+    """List the pairs with the largest numbers, each with its interval."""
+    known = [(pair, found) for pair in result.pairs if (found := result.counted(pair)) is not None]
+    strongest = sorted(known, key=lambda each: -abs(each[1].value))[:_LISTED]
+    return Table(
+        f"the largest of {len(result.pairs)} pairs, in {counted_unit(result)}",
+        (
+            Column("first", kind="name"),
+            Column("second", kind="name"),
+            Column("beyond", right=True),
+            Column("95 % interval", right=True),
+            Column("p (Holm)", right=True, spare=1),
+        ),
+        tuple(
+            (
+                printable(pair.first),
+                printable(pair.second),
+                _cell(result, pair) + ("*" if pair.kind else ""),
+                " to ".join(_signed(counted_value(result, end)) for end in found.interval_95 or ())
+                or "–",
+                "–" if pair.adjusted_p is None else f"{pair.adjusted_p:.2g}",
+            )
+            for pair, found in strongest
+        ),
+    )
 
 
 def matrix_tables(result: Interactions, width: int | None = None) -> Iterator[Table]:
@@ -232,6 +268,8 @@ def _sum(found: Sequence[Estimate | None], factor: float, form: str) -> str:
 
 
 def _signed(value: float) -> str:
+    if value == 0:
+        return "0"
     form = "+.1f" if abs(value) >= 0.95 else "+.2f"
     return format_rounded(value, form)
 

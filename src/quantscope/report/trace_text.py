@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from quantscope.arithmetic import type_text
 from quantscope.run.integers import Multiplier, RuntimeTrace, Term, Trace
 
 WIDTH = 52
@@ -48,13 +49,15 @@ def computation(trace: Trace) -> list[tuple[str, str]]:
 
 def _tensor_lines(trace: Trace) -> Iterator[str]:
     width = max(len(tensor.name) for tensor in trace.tensors)
-    for tensor in trace.tensors:
+    types = [type_text(tensor.dtype, tensor.bits) for tensor in trace.tensors]
+    longest = max(6, *map(len, types))
+    for tensor, kind in zip(trace.tensors, types, strict=True):
         channel = "" if tensor.channel is None else f"   (channel {tensor.channel})"
         relu = ""
         if tensor.role == "y" and trace.relu is not None:
             relu = "   (also does the work of a ReLU)" if trace.relu == "folded" else ""
         yield (
-            f"{tensor.role}  {tensor.name:<{width}}  {tensor.dtype:<6} scale {tensor.scale:<13.9g}"
+            f"{tensor.role}  {tensor.name:<{width}}  {kind:<{longest}} scale {tensor.scale:<13.9g}"
             f" zero-point {tensor.zero_point}{channel}{relu}"
         )
 

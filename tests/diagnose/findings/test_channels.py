@@ -165,7 +165,8 @@ def test_weights_that_shift_a_mean_are_found_and_the_cure_is_tried(plant: Plant)
     planted = plant.make(convnet(convnet_weights()), change=change)
     (finding,) = examined(planted, tries=True).findings
     assert finding.kind == "mean-shift" and finding.tensors == ("conv2.weight",)
-    (attempt,) = finding.attempts
-    assert attempt.remedy.cure == "bias correction" and attempt.remedy.edits
-    assert attempt.gain is not None and attempt.gain.sqnr_change_db is not None
-    assert attempt.gain.sqnr_change_db > 1
+    assert [a.remedy.cure for a in finding.attempts] == ["bias correction", "rounding"]
+    for attempt in finding.attempts:
+        assert attempt.remedy.edits
+        assert attempt.gain is not None and attempt.gain.sqnr_change_db is not None
+        assert attempt.gain.sqnr_change_db > 1

@@ -53,7 +53,7 @@ def test_what_stands_out_is_said_in_numbers() -> None:
     assert lines[0].startswith("small.onnx, calibrated with 8 images of train, against 20 images")
     assert lines[1] == (
         "one image takes a tenth or more of the range of 1 of 2 tensors: one 50.0 % "
-        "(alone image 31)"
+        "(image 31 alone)"
     )
     assert "the range of 1 of 2 tensors: one 30.0 %; more images would widen them" in lines[2]
     assert lines[3] == "images of test go beyond 1 of 2 tensors: one 20.0 % (2 images)"

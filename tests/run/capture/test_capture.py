@@ -4,7 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 from tiny_qdq import TinyQdq, images_of
 
 import small_networks
@@ -189,11 +191,17 @@ def test_bad_requests_get_one_line(quantized: Callable[..., Path]) -> None:
 def test_an_output_without_an_axis_of_samples_is_left_out_by_name(
     tmp_path: Path, execution: Execution
 ) -> None:
-    path = small_networks.quantized("recurrent", "qdq-uint8", tmp_path, batch="N")
+    model = onnx.load(small_networks.quantized("autoencoder", "qdq-uint8", tmp_path))
+    first = model.graph.output[0].name
+    model.graph.node.append(helper.make_node("ReduceSum", [first], ["total"], keepdims=0))
+    model.graph.output.append(helper.make_tensor_value_info("total", TensorProto.FLOAT, []))
+    path = tmp_path / "two.onnx"
+    onnx.save(model, path)
     found = capture(path, "random:6", execution=execution, batch=3)
     assert found.tensors and all(len(t.values) == 6 for t in found.tensors.values())
+    assert list(found.outputs) == [first]
     (name,) = found.left_out
-    assert name not in found.outputs
+    assert name == "total"
     assert "first axis does not count images" in found.left_out[name]
     text = "\n".join(capture_lines(found, range(6), Path("c.npz")))
     assert f"output {name} is left out: its first axis" in text

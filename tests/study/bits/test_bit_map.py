@@ -4,13 +4,15 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnxruntime as ort
 import pytest
 from in_process import run
 
 from quantscope.data import Samples, load_sample
 from quantscope.edit import Editor
 from quantscope.errors import BadConfigError, BadModelError, QuantscopeError
-from quantscope.model import find_model
+from quantscope.model import Execution, find_model
 from quantscope.quantize import PtqConfig, quantize_onnx
 from quantscope.run import evaluate
 from quantscope.run.whatif import WhatIf
@@ -109,3 +111,37 @@ def test_what_cannot_be_measured_is_said(images: Samples) -> None:
         bit_map("resnet8", images)
     with pytest.raises(BadConfigError, match="9 bits for weights are none of the widths"):
         bit_map(MODEL, images, weights=[9])
+
+
+@pytest.mark.parametrize("execution", ["reference", "runtime"])
+def test_four_bit_weights_are_stored_in_four_and_onnxruntime_gives_the_score_shown(
+    execution: Execution, images: Samples, tmp_path: Path
+) -> None:
+    cell = bit_map(MODEL, images, weights=[4], activations=[8], execution=execution).cell(4, 8)
+    path = tmp_path / "four.onnx"
+    Editor(MODEL).apply(edits_for(4, 8)).save(path)
+    options = ort.SessionOptions()
+    options.graph_optimization_level = (
+        ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        if execution == "reference"
+        else ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+    )
+    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    scores = session.run(None, {"input": images.images.astype(np.float32)})[0]
+    assert cell.score == (scores.argmax(axis=1) == images.labels).mean()
+    stored = {t.name: t.data_type for t in onnx.load(path).graph.initializer}
+    assert {kind for name, kind in stored.items() if name.endswith("weight_quantized")} == {
+        onnx.TensorProto.INT4
+    }
+
+
+def test_eight_bits_are_the_model_itself_bit_for_bit(tmp_path: Path) -> None:
+    applied = Editor(MODEL).apply(edits_for(8, 8))
+    assert applied.proto.graph.SerializeToString(deterministic=True) == (
+        onnx.load(find_model(MODEL)).graph.SerializeToString(deterministic=True)
+    )
+    config = PtqConfig(calibration_images=8)
+    plain = quantize_onnx(find_model("resnet8"), tmp_path / "plain.onnx", config).path
+    quantize_with_bits("resnet8", tmp_path / "eight.onnx", config)
+    one, two = (onnx.load(path).graph for path in (plain, tmp_path / "eight.onnx"))
+    assert one.SerializeToString(deterministic=True) == two.SerializeToString(deterministic=True)

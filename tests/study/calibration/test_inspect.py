@@ -105,7 +105,7 @@ def test_values_before_a_relu_are_not_listed_and_the_reason_is(
     found: CalibrationInspection,
 ) -> None:
     assert found.left_out == {
-        f"{name}.out": "only a Relu or Clip reads it, which is folded" for name in "abc"
+        f"{name}.out": "only a Relu reads it, which is folded" for name in "abc"
     }
     assert found.notes
 
@@ -132,6 +132,11 @@ def test_without_other_samples_there_is_no_overflow(nets: tuple[Path, Path]) -> 
 def test_a_quantized_model_is_refused(nets: tuple[Path, Path]) -> None:
     with pytest.raises(BadModelError, match=r"^four-int8\.onnx is quantized already, so its"):
         inspect_calibration(nets[1], rows(1))
+
+
+def test_a_pytorch_model_is_refused() -> None:
+    with pytest.raises(BadModelError, match=r"^resnet8\.safetensors is a PyTorch model, and"):
+        inspect_calibration("resnet8-torch", calibration_set(4))
 
 
 def test_samples_that_are_not_finite_set_no_range(nets: tuple[Path, Path]) -> None:

@@ -15,6 +15,7 @@ from quantscope.app.place import Selection
 from quantscope.app.session import Session
 from quantscope.app.widgets import Choice, FeatureMap, Live
 from quantscope.app.words import EXECUTIONS, word
+from quantscope.arithmetic import type_text
 from quantscope.data import Samples
 from quantscope.errors import QuantscopeError
 from quantscope.model import Model
@@ -96,8 +97,8 @@ class Tracer:
         if self._asked is not None and asked.about == self._asked.about:
             return
         self._asked = asked
+        self.text.busy = bool(self.text.html)
         self.text.html = self.text.html or line("Being taken apart…", kind="qs-faint")
-        self.text.busy = True
         mo.Thread(target=self._read, args=(asked,), daemon=True).start()
 
     def close(self) -> None:
@@ -255,7 +256,7 @@ def trace_html(trace: Trace, *, edited: bool = False) -> str:
     rows = [
         f"<dt>{safe(_reword(what))}</dt><dd>{safe(_reword(value.replace('   ', ' · ')))}</dd>"
         if value
-        else f'<p class="qs-line">{safe(_reword(what))}</p>'
+        else f'<dt class="qs-said">{safe(_reword(what))}</dt><dd hidden></dd>'
         for what, value in computation(trace)
     ]
     at = ", ".join(map(str, trace.at))
@@ -287,7 +288,7 @@ def _parameters(trace: Trace) -> str:
         (
             safe(t.role),
             safe(t.name),
-            t.dtype,
+            type_text(t.dtype, t.bits),
             f"{t.scale:.9g}",
             str(t.zero_point),
             "" if t.channel is None else str(t.channel),

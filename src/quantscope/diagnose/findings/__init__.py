@@ -21,6 +21,7 @@ from quantscope.diagnose.findings import (
     clipping,
     constant_channel,
     float_layer,
+    long_tail,
     lost_channels,
     lost_clip,
     mean_shift,
@@ -37,12 +38,21 @@ from quantscope.diagnose.findings import (
 from quantscope.diagnose.results import Finding
 from quantscope.plain_text import many
 
-__all__ = ["FINDERS", "KINDS", "dead_notes", "find_all", "find_in_answers", "matters"]
+__all__ = [
+    "FINDERS",
+    "KINDS",
+    "dead_notes",
+    "find_all",
+    "find_in_answers",
+    "find_suspects",
+    "matters",
+]
 
 _MODULES = (
     outliers,
     wide_range,
     clipping,
+    long_tail,
     channel_spread,
     branches,
     lost_clip,
@@ -71,6 +81,11 @@ _KERNELS_DB = 1.0
 def find_all(evidence: Evidence) -> tuple[Finding, ...]:
     """Look for every kind; the findings are not ranked yet."""
     return tuple(finding for find in FINDERS for finding in find(evidence))
+
+
+def find_suspects(evidence: Evidence) -> tuple[str, ...]:
+    """Give the tensors of which a finding wants to know what other ranges would cost."""
+    return long_tail.suspects(evidence)
 
 
 def find_in_answers(

@@ -62,6 +62,12 @@ def find(evidence: Evidence) -> Iterator[Finding]:
             (
                 Remedy(what, tuple(edits)),
                 Remedy(
+                    f"give {many(len(edits), 'tensor')} the range with the least error",
+                    cure="best range",
+                    cure_targets=tuple(tensors),
+                    command="quantscope cure QUANT --best-range -o OUT",
+                ),
+                Remedy(
                     "quantize with ranges that hold all values (minmax)",
                     options={"calibration": "minmax"},
                     command="quantscope quantize FLOAT -o OUT --calibration minmax",

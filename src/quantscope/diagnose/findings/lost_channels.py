@@ -20,6 +20,7 @@ WHY = (
 )
 # Two bits: what a channel says is then mostly rounding.
 _LEAST_STEPS = 4.0
+_LEAST_SHARE = 1 / 64
 # It matters if the next layer hears it about as loud as others.
 _HEARD = 0.5
 _USED = 1 / 3
@@ -39,7 +40,9 @@ def find(evidence: Evidence) -> Iterator[Finding]:
             continue
         if (row.used_share_of_range or 0.0) < _USED:
             continue  # the range is too wide for all channels
-        lost = (steps > 0) & (steps < _LEAST_STEPS) & (heard > _HEARD * np.median(heard))
+        # Few bits leave every channel few steps; one that is lost takes little of the range.
+        least = min(_LEAST_STEPS, _LEAST_SHARE * 2**tensor.params.bits)
+        lost = (steps > 0) & (steps < least) & (heard > _HEARD * np.median(heard))
         if not lost.any():
             continue
         channel = int(np.argmax(np.where(lost, heard, -1)))

@@ -59,6 +59,11 @@ def find(evidence: Evidence) -> Iterator[Finding]:
                     cure="bias correction",
                     command="quantscope cure QUANT --bias-correction -o OUT",
                 ),
+                Remedy(
+                    "choose which way each weight is rounded",
+                    cure="rounding",
+                    command="quantscope cure QUANT --rounding -o OUT",
+                ),
             ),
             tensors=weights,
         )

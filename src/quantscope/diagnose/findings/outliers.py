@@ -92,6 +92,12 @@ def find(evidence: Evidence) -> Iterator[Finding]:
         (
             Remedy(what, tuple(SetRange(name, *ends) for name, ends in ranges.items())),
             Remedy(
+                f"give {many(len(ranges), 'tensor')} the range with the least error",
+                cure="best range",
+                cure_targets=tuple(ranges),
+                command="quantscope cure QUANT --best-range -o OUT",
+            ),
+            Remedy(
                 "quantize with ranges that leave out the farthest 0.1 % (percentile 99.9)",
                 options={"calibration": "percentile", "percentile": 99.9},
                 command="quantscope quantize FLOAT -o OUT --calibration percentile "

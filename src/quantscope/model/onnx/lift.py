@@ -4,7 +4,7 @@ A QLinearConv hides its steps in one kernel. Lifted, it is DequantizeLinear, Con
 what the file states, without what a kernel makes of it. Integer tensors keep their names.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import onnx
@@ -66,11 +66,31 @@ def _with_axes(model: onnx.ModelProto) -> onnx.ModelProto:
         ) from None
 
 
-def _is_old_softmax(node: onnx.NodeProto) -> bool:
-    """Tell whether a QLinearSoftmax is over several axes, which today's Softmax cannot state."""
+def _is_old_softmax(node: onnx.NodeProto, ranks: Mapping[str, int]) -> bool:
+    """Tell whether a QLinearSoftmax is over several axes, which today's Softmax cannot state.
+
+    `ranks` are the numbers of axes of values, as far as the file says them.
+    """
+    if node.op_type != "QLinearSoftmax":
+        return False
     attributes = {a.name: a.i for a in node.attribute}
-    is_old = attributes.get("opset", 0) < _SOFTMAX_OF_ONE_AXIS
-    return node.op_type == "QLinearSoftmax" and is_old and attributes.get("axis", -1) != -1
+    axis = attributes.get("axis", -1)
+    is_last = axis in (-1, ranks.get(node.output[0], 0) - 1)
+    return attributes.get("opset", 0) < _SOFTMAX_OF_ONE_AXIS and not is_last
+
+
+def _ranks(graph: onnx.GraphProto) -> dict[str, int]:
+    """Read how many axes values have; what is dequantized has those of its result."""
+    stated = (*graph.input, *graph.value_info, *graph.output)
+    found = {
+        value.name: len(value.type.tensor_type.shape.dim)
+        for value in stated
+        if value.type.tensor_type.HasField("shape")
+    }
+    for node in graph.node:
+        if node.op_type == "DequantizeLinear" and node.output[0] in found:
+            found.setdefault(node.input[0], found[node.output[0]])
+    return found
 
 
 class _Lifter:
@@ -80,6 +100,7 @@ class _Lifter:
     """
 
     def __init__(self, graph: onnx.GraphProto):
+        self.ranks = _ranks(graph)
         self.constants = {tensor.name: tensor for tensor in graph.initializer}
         for node in graph.node:
             if node.op_type == "Constant" and node.attribute[0].name == "value":
@@ -100,7 +121,7 @@ class _Lifter:
             **dict.fromkeys(_UNARY, self._unary),
             **dict.fromkeys(_BINARY, self._binary),
         }
-        if node.op_type not in forms or _is_old_softmax(node):
+        if node.op_type not in forms or _is_old_softmax(node, self.ranks):
             self.nodes.append(node)
             return
         if any(a.name == "channels_last" and a.i for a in node.attribute):

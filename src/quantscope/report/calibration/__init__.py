@@ -1,4 +1,4 @@
-"""What a calibration set does to a network's ranges, as text and as a page.
+"""A calibration set's effect on a network's ranges, as text and as a page.
 
 `text.py` has the sentences and the table, `page.py` one HTML file with them and the figure, which
 `figures/calibration.py` draws.

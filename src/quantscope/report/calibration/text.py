@@ -45,7 +45,7 @@ def summary_lines(result: CalibrationInspection) -> Iterator[str]:
     outliers = result.outliers
     if outliers:
         named = ", ".join(
-            f"{each.name} {_percent(each.outlier_share)} (alone {word} {_sample(each.outlier)})"
+            f"{each.name} {_percent(each.outlier_share)} ({word} {_sample(each.outlier)} alone)"
             for each in outliers[:_MOST]
         )
         yield f"one {word} takes a tenth or more of the range of {len(outliers)} of {of}: {named}"

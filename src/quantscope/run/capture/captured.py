@@ -151,7 +151,7 @@ def _find(network: Network, name: str, is_computed: Callable[[str], bool]) -> Wa
 
 
 def _of_tensor(tensor: QuantTensor) -> Wanted:
-    return Wanted(tensor.name, tensor.producer, tensor.integer_names[0], tensor)
+    return Wanted(tensor.name, tensor.producer, tensor.read_name, tensor)
 
 
 @dataclass

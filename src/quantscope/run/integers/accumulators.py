@@ -35,11 +35,11 @@ _NO_SUMS = "an Add rescales its two terms; nothing accumulates"
 class LayerAccumulator:
     """The accumulator of one layer, bias included; extremes over its channels.
 
-    Worst case: any inputs that the type can hold. `partial_bits` are enough for every partial sum
-    in any order. `bias_bits` is what the largest bias needs by itself, None without an integer one;
-    `bias_at_limit` counts biases at int32's very ends, where a quantizer clips them.
-    `saturable_pairs` are pairs of neighbouring weights whose 16-bit sum can saturate on x86
-    without VNNI, None where the types cannot. Without weights in the file there is no bound.
+    Worst case: any inputs within the `x_bits` and `w_bits` in use. `partial_bits` are enough for
+    every partial sum in any order. `bias_bits` is what the largest bias needs by itself, None
+    without an integer one; `bias_at_limit` counts biases at int32's very ends, where a quantizer
+    clips them. `saturable_pairs` are pairs of neighbouring weights whose 16-bit sum can saturate on
+    x86 without VNNI, None where the types cannot. Without weights in the file there is no bound.
     """
 
     layer: str
@@ -47,6 +47,8 @@ class LayerAccumulator:
     terms: int
     x_dtype: str
     w_dtype: str | None
+    x_bits: int
+    w_bits: int | None
     worst_low: int | None
     worst_high: int | None
     worst_bits: int | None
@@ -196,6 +198,8 @@ def _row(spec: IntegerLayer, seen: _Extremes) -> LayerAccumulator:
         terms=terms,
         x_dtype=spec.sides[0].params.dtype,
         w_dtype=spec.sides[1].params.dtype if len(spec.sides) > 1 else None,
+        x_bits=spec.sides[0].params.bits,
+        w_bits=spec.sides[1].params.bits if len(spec.sides) > 1 else None,
         worst_low=None if bound is None else int(bound.lowest.min()),
         worst_high=None if bound is None else int(bound.highest.max()),
         worst_bits=None if bound is None else int(bound.bits.max()),
@@ -261,7 +265,7 @@ def _saturable(spec: IntegerLayer) -> tuple[int | None, int | None]:
 
     int8 inputs count as well: onnxruntime on x86 may run them as uint8.
     """
-    if spec.kind == "AveragePool" or spec.sides[0].params.bits != 8:
+    if spec.kind == "AveragePool" or spec.sides[0].params.type_bits != 8:
         return None, None
     filters = _filters(spec)
     if filters is None or filters.dtype != np.int8:
@@ -272,7 +276,12 @@ def _saturable(spec: IntegerLayer) -> tuple[int | None, int | None]:
     # onnxruntime's kernel for these is another one, and exact.
     if depthwise and spec.sides[1].data is not None and spec.sides[1].data.shape[1] == 1:
         return pairs.shape[0] * pairs.shape[1], 0
-    # The worst inputs: 255 at each weight of one sign, 0 at those of the other.
-    high = np.maximum(pairs, 0).sum(axis=2) * 255 > 32767
-    low = np.minimum(pairs, 0).sum(axis=2) * 255 < -32768
+    # The worst inputs: 255 at each weight of one sign, 0 at those of the other; or what the bits
+    # in use leave of that.
+    x = spec.sides[0].params
+    shift = 128 if x.dtype == "int8" else 0
+    least, most = x.qmin + shift, x.qmax + shift
+    up, down = np.maximum(pairs, 0).sum(axis=2), np.minimum(pairs, 0).sum(axis=2)
+    high = up * most + down * least > 32767
+    low = down * most + up * least < -32768
     return high.size, int((high | low).sum())

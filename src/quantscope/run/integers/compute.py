@@ -148,6 +148,9 @@ def compute(
             accumulator = accumulator + saturation.change
         total = with_bias(spec, accumulator, whole=whole)
         made = _requantized(spec, total, output, arithmetic)
+    if output is not None and output.params.ends is not None:
+        # The type has more integers than are in use.
+        made = np.clip(made, *(made.dtype.type(end) for end in output.params.ends))
     if spec.relu is not None and output is not None:
         # The zero-point stands for the real 0 that a ReLU cuts at.
         made = np.maximum(made, made.dtype.type(int(output.params.zero_point)))

@@ -74,7 +74,7 @@ class SaturationPrediction:
 
     @property
     def sqnr_db(self) -> float | None:
-        """What saturation leaves of the output: its SQNR; None where nothing changes."""
+        """The SQNR that saturation leaves the output; None where nothing changes."""
         return sqnr_db_of_values(self.exact_scores, self.predicted_scores)
 
     @property

@@ -40,6 +40,7 @@ class TracedTensor:
     name: str
     role: str
     dtype: str
+    bits: int
     scale: float
     zero_point: int
     channel: int | None
@@ -339,6 +340,7 @@ def _tensors(spec: IntegerLayer, place: tuple[int, ...]) -> tuple[TracedTensor, 
                 name=name,
                 role=role,
                 dtype=params.dtype,
+                bits=params.bits,
                 scale=float(params.scale.reshape(-1)[one]),
                 zero_point=int(params.zero_point.reshape(-1)[one]),
                 channel=channel if several else None,

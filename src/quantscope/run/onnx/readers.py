@@ -61,7 +61,7 @@ class ReferenceReader:
 
     def __init__(self, model: OnnxModel, tensors: Sequence[QuantTensor], *, threads: int) -> None:
         self._model = model
-        self._names = {tensor.name: tensor.integer_names[0] for tensor in tensors}
+        self._names = {tensor.name: tensor.read_name for tensor in tensors}
         inputs = {port.name for port in model.inputs}
         self._asked = [n for n in dict.fromkeys(self._names.values()) if n not in inputs]
         proto = only_up_to(model.stated, self._asked)
@@ -98,7 +98,7 @@ class RuntimeReader:
     ) -> None:
         self.model, self.int8_kernels = model, int8_kernels
         self.proto = name_by_layer(model.proto, model.network)
-        self.names = {tensor.name: tensor.integer_names[0] for tensor in tensors}
+        self.names = {tensor.name: tensor.read_name for tensor in tensors}
         self.outputs = [output.name for output in self.proto.graph.output]
         self.disturbed: str | None = None
         """The reason, once outputs have shown that looking changed something after all."""

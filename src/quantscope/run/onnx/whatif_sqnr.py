@@ -29,6 +29,7 @@ from quantscope.run.compare import (
 )
 from quantscope.run.evaluate import Evaluation
 from quantscope.run.onnx.compare import FLOAT, ComparisonGraph, GraphProbe, build_graph
+from quantscope.run.onnx.narrow import behind_clips
 from quantscope.run.onnx.suffix import (
     Digest,
     PartBatch,
@@ -128,7 +129,7 @@ class SqnrReader:
         """Measure a model, the unedited one without `applied`; take what is as in `known` there."""
         proto = self._editor.base if applied is None else applied.proto
         seen = self._visible(applied) if self._runnable.execution == "runtime" else None
-        names = self._integer_names
+        names = self._names_in(proto)
         compared = build_graph(
             self._float,
             proto,
@@ -196,7 +197,10 @@ class SqnrReader:
         part = self._parts.part(graph, frontier(graph, [*ends, *keep], stored), [*ends, *keep])
         given: Iterable[Mapping[str, Array]] = repeat({})
         if seen is not None:
-            given = self._integers(seen, {p.pair.name: compared.fed[p.pair.name] for p in new})
+            files = self._names_in(seen.proto)
+            given = self._integers(
+                seen, {files[p.pair.name]: compared.fed[p.pair.name] for p in new}
+            )
         done = 0
         for batch in self._parts.run(part, keep, spare=keep, given=given):
             yield batch
@@ -218,23 +222,24 @@ class SqnrReader:
     def _integers(self, seen: Visible, fed: Mapping[str, str]) -> Iterator[dict[str, Array]]:
         """Run the optimized graph for the integers to feed, batch by batch."""
         graph, values = seen.graph, seen.values
-        read = {values[self._integer_names[name]]: given for name, given in fed.items()}
+        read = {values[name]: given for name, given in fed.items()}
         ends = list(read)
         part = self._parts.part(graph, frontier(graph, ends, self._parts.stored(graph)), ends)
         for batch in self._parts.run(part):
             yield {given: batch.values[value] for value, given in read.items()}
 
-    @cached_property
-    def _integer_names(self) -> dict[str, str]:
-        """The file's name for the integers of each paired activation."""
+    def _names_in(self, proto: onnx.ModelProto) -> dict[str, str]:
+        """Give the file's name for the integers of each paired activation, as others read them."""
         pairs = (pair.name for pair in self._pairing.pairs if pair.role == "activation")
-        return {name: self._editor.network.tensor(name).integer_names[0] for name in pairs}
+        made = {name: self._editor.network.tensor(name).integer_names[0] for name in pairs}
+        clipped = behind_clips(proto.graph.node)
+        return {name: clipped.get(file, file) for name, file in made.items()}
 
     def _visible(self, applied: Applied | None) -> Visible:
         if applied is None:
             return self._base_visible
         made = {name for node in applied.proto.graph.node for name in node.output}
-        names = [name for name in self._integer_names.values() if name in made]
+        names = [name for name in self._names_in(applied.proto).values() if name in made]
         plain = self._graph_of(applied)
         return carry_over(self._base_visible, applied.proto, plain, names) or find_visible(
             applied.proto, plain, names, int8_kernels=self._runnable.int8_kernels
@@ -246,7 +251,7 @@ class SqnrReader:
         # What ships of a QOperator model is the file itself.
         proto = self._runnable.model.proto if editor.lifted else editor.base
         plain = executed_graph(proto, "runtime", int8_kernels=int8_kernels)
-        names = list(self._integer_names.values())
+        names = list(self._names_in(proto).values())
         return find_visible(proto, plain, names, int8_kernels=int8_kernels)
 
     def _comparison(

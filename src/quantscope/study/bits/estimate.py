@@ -24,7 +24,7 @@ class Estimate:
 
 
 Agree = Callable[[Estimate], None]
-"""What is told an estimate, and raises if that is too much."""
+"""A function that is told an estimate, and raises if that is too much."""
 
 
 def estimate(

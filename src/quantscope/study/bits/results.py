@@ -46,7 +46,7 @@ def label_of(weights: Width, activations: Width) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Measured(Origin):
-    """What was measured of which network, and how: the same of every study of bits.
+    """The measurement of a network, and how it was made: the same in every study of bits.
 
     `unit` is what scores count in, "share" or "dB". `ranges` says how other widths get theirs, and
     `range_data` which samples activations were seen with for it, None where ranges stay.

@@ -1,4 +1,4 @@
-"""What a calibration set does to the ranges of a float network, tensor by tensor.
+"""A calibration set's effect on the ranges of a float network, tensor by tensor.
 
 `inspect_calibration` is the way in: it runs the float model once over the calibration samples and
 once over others. `extremes.py` reads, `keepers.py` keeps what is told of a tensor

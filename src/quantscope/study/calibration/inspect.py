@@ -17,10 +17,11 @@ from quantscope.study.calibration.keepers import OverflowKeeper, RangeKeeper
 from quantscope.study.calibration.results import CalibrationInspection, RangeEnd, TensorRange
 
 _ROWS_AT_ONCE = 256
-_FOLDED = frozenset({"Relu", "Clip"})
+_CLIPS = frozenset({"Relu", "Clip"})
+_WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm"})
 _FOLDED_NOTE = (
-    "Values that only a Relu or Clip reads are not listed: quantizers fold it and take the range "
-    "behind it"
+    "Values that only a Relu, a Clip or, behind a layer with weights, a BatchNormalization reads "
+    "are not listed: quantizers fold it and take the range behind it"
 )
 
 
@@ -40,7 +41,13 @@ def inspect_calibration(
     that are calibration samples too go beyond nothing, and are refused unless `allow_same`. Each
     set is run once, and memory does not grow with it.
     """
-    opened = open_model(model).as_onnx("calibration")
+    given = open_model(model)
+    if given.framework != "onnx":
+        raise BadModelError(
+            f"{given.name} is a PyTorch model, and ranges are read from ONNX files; export the "
+            f"float model with torch.onnx.export"
+        )
+    opened = given.as_onnx("calibration")
     if not opened.is_float:
         raise BadModelError(
             f"{opened.name} is quantized already, so its ranges are set; give the float model that "
@@ -125,13 +132,15 @@ def _values(model: OnnxModel) -> tuple[dict[str, tuple[str, str]], dict[str, str
     values = {port.name: (port.name, "Input") for port in network.inputs if port.dtype == "float32"}
     left_out: dict[str, str] = {}
     for layer in network.layers:
+        folded = _CLIPS | ({"BatchNormalization"} if layer.op_type in _WEIGHTED else set())
         for operand in layer.outputs:
             if operand.dtype not in ("float32", None):
                 left_out[operand.name] = f"it is {operand.dtype}"
             elif layer.op_type in MOVING_OPS:
                 left_out[operand.name] = "it only moves the values of another"
-            elif operand.name not in outputs and readers.get(operand.name, {""}) <= _FOLDED:
-                left_out[operand.name] = "only a Relu or Clip reads it, which is folded"
+            elif operand.name not in outputs and readers.get(operand.name, {""}) <= folded:
+                reader = " or ".join(sorted(readers[operand.name]))
+                left_out[operand.name] = f"only a {reader} reads it, which is folded"
             else:
                 values[operand.name] = (layer.name, layer.op_type)
     return values, left_out

@@ -1,4 +1,4 @@
-"""What is kept of a tensor while samples go by; memory does not grow with them."""
+"""Keep some of a tensor while samples go by; memory does not grow with them."""
 
 from dataclasses import dataclass, field
 from typing import Any

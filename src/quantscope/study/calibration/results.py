@@ -1,4 +1,4 @@
-"""What a calibration set does to the ranges of a network, as values."""
+"""A calibration set's effect on the ranges of a network, as values."""
 
 from collections import Counter
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Who is harmed: the samples that many quantized variants of a network answer otherwise.
+"""Samples are harmed: those that many quantized variants of a network answer otherwise.
 
 Where a model tells classes apart, a sample is harmed by a variant that puts it into another class
 than the float model does; where it does not, by what its score loses. `find.py` takes evaluations

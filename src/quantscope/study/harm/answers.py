@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What every variant answers to every sample, [variants, samples], beside the float model."""
+    """The answers of every variant to every sample, [variants, samples], beside the float model."""
 
     variants: tuple[str, ...]
     indices: NDArray[np.int64]
@@ -57,7 +57,7 @@ class Answers:
 
     @cached_property
     def right(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]] | None:
-        """Whether the float models and the variants are right; None without labels."""
+        """Say whether the float models and the variants are right; None without labels."""
         if self.labels is None or self.answers is None or self.floats is None:
             return None
         return self.floats == self.labels, self.answers == self.labels

@@ -1,4 +1,4 @@
-"""Who is harmed, as values."""
+"""The samples that are harmed, as values."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

@@ -29,6 +29,7 @@ from quantscope.run.compare import (
 from quantscope.run.onnx.compare.merge import FLOAT, QUANTIZED, Canvas
 from quantscope.run.onnx.compare.sources import Half
 from quantscope.run.onnx.compare.sums import ProbeWriter
+from quantscope.run.onnx.narrow import behind_clips
 
 Array = NDArray[Any]
 
@@ -135,6 +136,12 @@ class Builder:
             for node in canvas.quantized_nodes
             if node.op_type == "DequantizeLinear"
         }
+        clipped = behind_clips(canvas.quantized_nodes)
+        self.integers: dict[str, str] = {}
+        """The integers of each activation that others read, by its name."""
+        for name, tensor in self.tensors.items():
+            made = QUANTIZED + tensor.integer_names[0]
+            self.integers[name] = clipped.get(made, made)
         self.stated: dict[str, str] = {}
         self.fed_names = self._feed() if fed is not None else {}
         self.values = {name: self._dequantized(self.tensors[name]) for name in self.pairs}
@@ -147,24 +154,36 @@ class Builder:
         graph = self.canvas.model.graph
         fed: dict[str, str] = {}
         for name in self.pairs:
-            integers = QUANTIZED + self.tensors[name].integer_names[0]
+            integers = self.integers[name]
             maker = next(node for node in graph.node if integers in node.output)
             self.stated[name] = f"{integers}/stated"
             maker.output[list(maker.output).index(integers)] = self.stated[name]
-            kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(self.tensors[name].params.dtype))
+            kind = self._integer_type(name)
             graph.input.append(onnx.helper.make_tensor_value_info(integers, kind, None))
             fed[name] = integers
             # Where the same integers are made several times, all readers get those that are fed.
             again = {QUANTIZED + other for other in self.tensors[name].integer_names[1:]}
+            again -= {integers}
             for node in graph.node:
                 node.input[:] = [integers if n in again else n for n in node.input]
         return fed
+
+    def _integer_type(self, name: str) -> int:
+        """Give the type of a tensor's integers in this graph, which an edit may have changed."""
+        tensor = self.tensors[name]
+        quantizer = self.quantizers.get(QUANTIZED + tensor.integer_names[0])
+        if quantizer is not None and len(quantizer.input) > 2:
+            for stored in self.canvas.model.graph.initializer:
+                if stored.name == quantizer.input[2]:
+                    return int(stored.data_type)
+        return int(onnx.helper.np_dtype_to_tensor_dtype(np.dtype(tensor.params.dtype)))
 
     def _leaves(self) -> dict[str, Leaf]:
         """Find where the compared tensors are read, by the names of their values in the graph."""
         found: dict[str, Leaf] = {}
         for name, pair in self.pairs.items():
             integers = {QUANTIZED + n for n in self.tensors[name].integer_names}
+            integers.add(self.integers[name])
             names = [
                 node.output[0]
                 for node in self.canvas.quantized_nodes
@@ -220,7 +239,7 @@ class Builder:
         return None
 
     def _dequantized(self, tensor: QuantTensor) -> str:
-        integers = QUANTIZED + tensor.integer_names[0]
+        integers = self.integers[tensor.name]
         if integers in self.dequantized:
             return self.dequantized[integers]
         quantizer = self._quantizer(tensor)

@@ -194,16 +194,22 @@ class ProbeWriter:
         renamed = {self.quantizer.input[0]: self._as_quantized(self.float_value)}
         self.canvas.clone(self.quantizer, renamed)
         integers = renamed[self.quantizer.output[0]]
+        ends = self.params.ends
+        if ends is not None:
+            kind = np.dtype(self.params.dtype)
+            limits = [self.canvas.constant(np.array(end, kind)) for end in ends]
+            integers = self.canvas.add("Clip", [integers, *limits])
         local = self.laid_out(self.builder.dequantize(integers, self.quantizer))
         return self.canvas.add("Sub", [local, self.f])
 
     def known_sources(self) -> ErrorSources | None:
         """Give sources where integers are only moved: all inherited. None where they are made."""
         own = {QUANTIZED + name for name in self.tensor.integer_names}
+        own.add(self.builder.integers[self.tensor.name])
         if own & set(self.quantizer.output):
             return None
         leaves, tensors = self.builder.leaves, self.builder.tensors
-        integers = QUANTIZED + self.tensor.integer_names[0]
+        integers = self.builder.integers[self.tensor.name]
         region = region_before(self.builder.quants, integers, leaves.keys() - own)
         moved = {leaves[name].tensor for name in region.leaves if name in leaves}
         are_moves = all(node.op_type in MOVES_INTEGERS for node in region.nodes)
