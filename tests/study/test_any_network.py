@@ -105,7 +105,7 @@ def test_its_table_report_and_json_name_the_measure_and_its_unit(
     by_signal: StudyResult, tmp_path: Path
 ) -> None:
     text = shown(by_signal)
-    assert "measured: SQNR of the outputs in dB" in text
+    assert "measured: SQNR of the outputs in dB, on 6 of random rows (seed 0)\n" in text
     assert "worst class" not in text and "%" not in text
     assert by_signal.best is not None
     assert f"delta: from the best, {by_signal.best.label}" in text
@@ -166,7 +166,7 @@ def test_a_function_of_ones_own_is_compared_with_the_float_models_number(
     )
     assert row.reference.change.p_of == "paired t-test"
     text = shown(result)
-    assert "measured: own.py:error in mm, lower is better" in text
+    assert "measured: own.py:error in mm, lower is better, on 6 of random" in text
     assert "float onnxruntime: " in text and " mm of 6 images, reference" in text
     again = study(tmp_path / "s", detector, plan, measure=f"{own}:error")
     assert again.rows == result.rows, "nothing is run twice"

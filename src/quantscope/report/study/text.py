@@ -15,8 +15,10 @@ def study_view(result: StudyResult, harm: Harm | None = None) -> Iterator[Line |
     numbers = numbers_of(result)
     if not result.score.is_accuracy:
         better = "" if result.score.higher_is_better else ", lower is better"
+        data = result.baseline.facts["provenance"]["data"]
         yield Line(
-            f"measured: {numbers.name}{f' in {numbers.unit}' if numbers.unit else ''}{better}"
+            f"measured: {numbers.name}{f' in {numbers.unit}' if numbers.unit else ''}{better}, on "
+            f"{data['images']:,} of {data['name']}"
         )
     for name, baseline in result.baselines.items():
         if (found := baseline.reference) is not None and found.score.value is not None:

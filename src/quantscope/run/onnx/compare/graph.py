@@ -158,7 +158,7 @@ class Builder:
             maker = next(node for node in graph.node if integers in node.output)
             self.stated[name] = f"{integers}/stated"
             maker.output[list(maker.output).index(integers)] = self.stated[name]
-            kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(self.tensors[name].params.dtype))
+            kind = self._integer_type(name)
             graph.input.append(onnx.helper.make_tensor_value_info(integers, kind, None))
             fed[name] = integers
             # Where the same integers are made several times, all readers get those that are fed.
@@ -167,6 +167,16 @@ class Builder:
             for node in graph.node:
                 node.input[:] = [integers if n in again else n for n in node.input]
         return fed
+
+    def _integer_type(self, name: str) -> int:
+        """Give the type of a tensor's integers in this graph, which an edit may have changed."""
+        tensor = self.tensors[name]
+        quantizer = self.quantizers.get(QUANTIZED + tensor.integer_names[0])
+        if quantizer is not None and len(quantizer.input) > 2:
+            for stored in self.canvas.model.graph.initializer:
+                if stored.name == quantizer.input[2]:
+                    return int(stored.data_type)
+        return int(onnx.helper.np_dtype_to_tensor_dtype(np.dtype(tensor.params.dtype)))
 
     def _leaves(self) -> dict[str, Leaf]:
         """Find where the compared tensors are read, by the names of their values in the graph."""
