@@ -44,7 +44,7 @@ def shows(page: Page, effect: Effect) -> None:
     expect(page.get_by_test_id("edited-delta")).to_have_text(change)
     for key, images in (("lost", delta.lost), ("gained", delta.gained)):
         group = page.get_by_test_id(f"flips-{key}")
-        expect(group.locator("h4 b")).to_have_text(str(len(images)))
+        expect(group.locator("h3 b")).to_have_text(str(len(images)))
         if 0 < len(images) <= 24:
             shown = [int(f.get_attribute("data-index")) for f in group.locator("figure").all()]
             assert shown == images.tolist()

@@ -52,6 +52,7 @@ def test_images_are_counted_picked_and_predicted_as_the_library_does(
     playground: str, open_page: Callable[..., Page], found: Accuracies
 ) -> None:
     page = settled(open_page(playground, height=1100))
+    page.get_by_test_id("graph").locator('[data-layer="stem"]').click()
     page.get_by_test_id("tab-Samples").click()
     assert found.reference and found.float_ and found.runtime
     labels, quantized = found.images.labels, found.reference.predictions
@@ -79,7 +80,7 @@ def test_images_are_counted_picked_and_predicted_as_the_library_does(
 
 def shows_predictions(page: Page, found: Accuracies, index: int) -> None:
     row = int(np.flatnonzero(found.images.indices == index)[0])
-    expect(page.get_by_test_id("prediction").locator("h3")).to_contain_text(f"image {index:,}:")
+    expect(page.get_by_test_id("prediction").locator("h2")).to_contain_text(f"image {index:,}:")
     for which in ("float", "reference", "runtime"):
         evaluation = found.of(which)
         assert evaluation is not None

@@ -187,8 +187,8 @@ def _map_html(result: BitMap) -> str:
         for bits, cells in result.rows()
     )
     return (
-        f'<section class="qs-card" data-testid="bit-map"><h3>{safe(result.measure)} by bits: '
-        f"weights down, activations across</h3>{table(head, rows)}"
+        f'<section class="qs-card" data-testid="bit-map"><h2>{safe(result.measure)} by bits: '
+        f"weights down, activations across</h2>{table(head, rows)}"
         f"{line(_HOW, kind='qs-faint')}</section>"
     )
 
@@ -221,8 +221,8 @@ def _walk_html(walk: Frontier) -> str:
         for place, point in enumerate(walk.points)
     ]
     return (
-        f'<section class="qs-card" data-testid="bit-walk"><h3>The walk to mixed bits, tensor by '
-        f"tensor</h3>{table(head, rows, right=(0, 2, 3, 4))}</section>"
+        f'<section class="qs-card" data-testid="bit-walk"><h2>The walk to mixed bits, tensor by '
+        f"tensor</h2>{table(head, rows, right=(0, 2, 3, 4))}</section>"
     )
 
 

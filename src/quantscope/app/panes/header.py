@@ -40,8 +40,9 @@ def title(session: Session, *, error: str = "") -> mo.Html:
         )
     lines = [missing(text, *offers) for text, *offers in _missing(session, error)]
     return mo.Html(
+        '<button type="button" class="qs-skip">Skip to the tabs</button>'
         '<div class="qs-title"><b class="qs-brand">quantscope</b>'
-        f'<span class="qs-model" data-testid="model">{escape(printable(opened.name))}</span>'
+        f'<h1 class="qs-model" data-testid="model">{escape(printable(opened.name))}</h1>'
         f"{made_from}"
         f'<span class="qs-faint qs-facts">{escape(" · ".join(facts))}</span></div>' + "".join(lines)
     )

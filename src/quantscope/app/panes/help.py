@@ -69,4 +69,5 @@ def _page(name: str) -> mo.Html:
     text = re.sub(r"<!--.*?-->\s*", "", text, flags=re.DOTALL)
     # What GitHub writes as a fenced block is between dollars in marimo's Markdown.
     text = re.sub(r"```math\n(.*?)\n```", r"$$\n\1\n$$", text, flags=re.DOTALL)
-    return mo.md(text)
+    # The corner of a table is no heading.
+    return mo.Html(re.sub(r"<th([^>]*)></th>", r"<td\1></td>", mo.md(text).text))

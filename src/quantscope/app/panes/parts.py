@@ -52,19 +52,29 @@ MAKE_ROWS = offer("make random rows", "random")
 QUANTIZE = offer("quantize it", "tab", tab="Quantize")
 
 
+_SHORT, _NARROW = 8, 6
+"""Tables with more rows or columns may be longer or wider than their place."""
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> str:
     """Write a table whose cells and headings are HTML already."""
 
     def cells(tag: str, row: Sequence[str]) -> str:
         return "".join(
-            f"<{tag}{' class=qs-right' if place in right else ''}>{cell}</{tag}>"
+            # A heading without words is none.
+            f"<{tag if cell else 'td'}{' class=qs-right' if place in right else ''}>{cell}"
+            f"</{tag if cell else 'td'}>"
             for place, cell in enumerate(row)
         )
 
-    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    lines = [f"<tr>{cells('td', row)}</tr>" for row in rows]
+    body = "".join(lines)
+    # What may scroll must be reached with the keyboard.
+    long = len(lines) > _SHORT or len(head) > _NARROW
+    reached = ' tabindex="0" role="group" aria-label="Table"' if long else ""
     return (
-        f'<div class="qs-scroll"><table class="qs-cells"><thead><tr>{cells("th", head)}</tr>'
-        f"</thead><tbody>{body}</tbody></table></div>"
+        f'<div class="qs-scroll"{reached}><table class="qs-cells"><thead><tr>'
+        f"{cells('th', head)}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 

@@ -117,7 +117,7 @@ def answer_html(found: Accuracies, row: int, *, edited: Evaluation | str | None 
     return (
         f'<div class="qs-card qs-prediction {kind}" data-testid="prediction">'
         f'<div class="qs-row">{row_html(found.images, row)}</div>'
-        f"<div><h3>{noun} {found.images.indices[row]:,}{label}</h3>{body}</div></div>"
+        f"<div><h2>{noun} {found.images.indices[row]:,}{label}</h2>{body}</div></div>"
     )
 
 
@@ -145,7 +145,7 @@ def _classes_html(
         for which, evaluation, at in _runs(found, row, edited)
     )
     if isinstance(edited, str):
-        columns += f'<div class="qs-of-edited"><h4>edited</h4>{line(edited, kind="qs-faint")}</div>'
+        columns += f'<div class="qs-of-edited"><h3>edited</h3>{line(edited, kind="qs-faint")}</div>'
     return f'<div class="qs-columns">{columns}</div>'
 
 
@@ -190,7 +190,7 @@ def _column(
     verdict = "" if held is None or best[0] == held else f' <span class="qs-bad">{wrong}</span>'
     return (
         f'<div class="qs-of-{which}" data-testid="prediction-{which}">'
-        f"<h4>{_NAMES[which]}{verdict}</h4>"
+        f"<h3>{_NAMES[which]}{verdict}</h3>"
         f'<table class="qs-shares">{lines}</table></div>'
     )
 
@@ -220,8 +220,8 @@ def _output_html(name: str, runs: Sequence[_Run]) -> str:
     rows = [_cells(which, found, floats) for which, found in values.items()]
     maps = _maps(values)
     return (
-        f'<div class="qs-output" data-testid="output"><h4>{safe(name)} '
-        f'<span class="qs-faint">{first.dtype} {safe(shape_text(first.shape))}</span></h4>'
+        f'<div class="qs-output" data-testid="output"><h3>{safe(name)} '
+        f'<span class="qs-faint">{first.dtype} {safe(shape_text(first.shape))}</span></h3>'
         f"{table(head, rows, right=(1, 2))}{maps}</div>"
     )
 

@@ -45,7 +45,7 @@ def _arrays(samples: Samples, row: int) -> Iterator[str]:
     several = len(samples.arrays) > 1
     for name, array in samples.arrays.items():
         values = np.asarray(array[row])
-        head = f"<h4>{safe(name)} {_facts(values)}</h4>" if several else ""
+        head = f"<h3>{safe(name)} {_facts(values)}</h3>" if several else ""
         yield f'<div class="qs-array">{head}{_array_html(values, samples.shown_as(name))}</div>'
 
 

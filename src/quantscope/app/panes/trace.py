@@ -97,8 +97,8 @@ class Tracer:
         if self._asked is not None and asked.about == self._asked.about:
             return
         self._asked = asked
+        self.text.busy = bool(self.text.html)
         self.text.html = self.text.html or line("Being taken apart…", kind="qs-faint")
-        self.text.busy = True
         mo.Thread(target=self._read, args=(asked,), daemon=True).start()
 
     def close(self) -> None:
@@ -256,7 +256,7 @@ def trace_html(trace: Trace, *, edited: bool = False) -> str:
     rows = [
         f"<dt>{safe(_reword(what))}</dt><dd>{safe(_reword(value.replace('   ', ' · ')))}</dd>"
         if value
-        else f'<p class="qs-line">{safe(_reword(what))}</p>'
+        else f'<dt class="qs-said">{safe(_reword(what))}</dt><dd hidden></dd>'
         for what, value in computation(trace)
     ]
     at = ", ".join(map(str, trace.at))

@@ -1,9 +1,70 @@
+const LANDMARKS = {
+  head_title: ["banner", "The model"],
+  head_open: ["region", "Open a model"],
+  head_numbers: ["region", "Scores"],
+  head_job: ["region", "What is being measured"],
+  head_edits: ["region", "Edits in force"],
+  left: ["region", "The network"],
+  tabs: ["navigation", "Tabs"],
+  pictures: ["region", "Figures"],
+};
+const KEYS = [
+  ["Tab, Shift+Tab", "from one control to the next, and back"],
+  ["← →, Home, End", "along the tabs, and between the buttons of a choice"],
+  ["↑ ↓ ← →, Enter", "along the network, and select the layer"],
+  ["+ −", "zoom the network"],
+  ["↑ ↓, Home, End", "along the rows of a table"],
+  ["← →, Page Up, Page Down", "a slider or a handle by a fine or a coarse step"],
+  ["Enter", "take a typed number"],
+  ["Ctrl+Z, Ctrl+Shift+Z", "undo and redo edits"],
+  ["Esc", "close what is open over the page"],
+  ["?", "this list"],
+];
+
+function deep(root, wanted) {
+  const found = root.querySelector(wanted);
+  if (found) return found;
+  for (const part of root.querySelectorAll("*")) {
+    const inside = part.shadowRoot && deep(part.shadowRoot, wanted);
+    if (inside) return inside;
+  }
+  return null;
+}
+
 function render({ model, el }) {
   el.style.display = "none";
   const tip = element("div", { class: "qs-tip", role: "tooltip", id: "qs-tip", hidden: true });
   document.body.append(tip);
   let target = null;
   let leaving = 0;
+  const keyboard = element("dialog", { class: "qs-keyboard", "aria-labelledby": "qs-keyboard-title", "data-testid": "keyboard" },
+    element("h2", { id: "qs-keyboard-title", text: "Keys" }),
+    element("dl", {}, ...KEYS.flatMap(([keys, what]) => [element("dt", { text: keys }), element("dd", { text: what })])),
+    element("button", { type: "button", class: "qs-offer", text: "close", onclick: () => keyboard.close() }));
+  document.body.append(keyboard);
+
+  // Marimo's cells are plain boxes; what they are is said here, whenever one comes or another tab is
+  // turned to.
+  function nameCells() {
+    const current = `pane_${(currentTab() ?? "").toLowerCase().replaceAll(" ", "_")}`;
+    for (const cell of document.querySelectorAll("[data-cell-name]")) {
+      const name = cell.dataset.cellName;
+      const [role, label] = name === current ? ["main", currentTab()] : LANDMARKS[name] ?? [null, null];
+      if (role && cell.querySelector(".output")) {
+        if (cell.getAttribute("role") !== role) cell.setAttribute("role", role);
+        if (cell.getAttribute("aria-label") !== label) cell.setAttribute("aria-label", label);
+      } else if (name.startsWith("pane_")) {
+        cell.removeAttribute("role");
+        cell.removeAttribute("aria-label");
+      }
+    }
+  }
+  let naming = 0;
+  const nameSoon = () => { naming ||= setTimeout(() => { naming = 0; nameCells(); }, 80); };
+  const cells = new MutationObserver(nameSoon);
+  cells.observe(document.body, { childList: true, subtree: true });
+  window.addEventListener(TAB, nameSoon);
+  nameCells();
 
   const worded = (event) => event.composedPath().find((part) => part.dataset?.word);
 
@@ -52,6 +113,7 @@ function render({ model, el }) {
   const focus = (event) => { const part = worded(event); if (part) show(part); };
   const key = (event) => {
     if (event.key === "Escape") hide();
+    if (event.key === "?" && !event.composedPath()[0].matches?.("input, textarea, select")) { keyboard.showModal(); return; }
     const typing = event.composedPath()[0].matches?.('input:not([type="range"], [type="checkbox"]), textarea, select');
     if (typing || !(event.ctrlKey || event.metaKey) || event.altKey) return;
     const wanted = { z: event.shiftKey ? "redo" : "undo", y: "redo" }[event.key.toLowerCase()];
@@ -66,6 +128,7 @@ function render({ model, el }) {
     if (asking) model.send(JSON.parse(asking.dataset.ask));
     const link = event.composedPath().find((one) => one.tagName === "A");
     const href = link?.getAttribute("href") ?? "";
+    if (event.target.classList?.contains("qs-skip")) deep(document, '[role="tab"][aria-selected="true"]')?.focus();
     const inPage = href.startsWith("#") && link.closest(".qs-help");
     if (/^[\w.-]+\.md(#|$)/.test(href) || inPage) {
       event.preventDefault();
@@ -111,6 +174,10 @@ function render({ model, el }) {
     clearTimeout(waiting);
     model.off("change:address", locate);
     tip.remove();
+    keyboard.remove();
+    cells.disconnect();
+    clearTimeout(naming);
+    window.removeEventListener(TAB, nameSoon);
     document.removeEventListener("click", click);
     document.removeEventListener("pointerover", over);
     document.removeEventListener("focusin", focus);

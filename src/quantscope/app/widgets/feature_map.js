@@ -4,7 +4,7 @@ function render({ model, el }) {
   const slider = element("input", { type: "range", min: 0, step: 1, "aria-label": "channel", "data-testid": "trace-channel" });
   const number = element("input", { type: "number", min: 0, step: 1, "aria-label": "channel" });
   const said = element("p", { class: "said", role: "status" });
-  const title = element("h4");
+  const title = element("h2");
   const channel = element("label", {}, "channel", slider, number);
   el.append(element("div", { class: "qs-map" }, title,
     element("div", { class: "frame" }, canvas, mark), channel, said));
@@ -49,6 +49,7 @@ function render({ model, el }) {
     mark.style.cssText = `left:${(100 * x) / width}%;top:${(100 * y) / height}%;width:${100 / width}%;height:${100 / height}%`;
     const value = rows()[y]?.[x];
     const at = model.get("is_vector") ? `value ${y * width + x}` : `channel ${c}, row ${y}, column ${x}`;
+    canvas.setAttribute("aria-label", `${model.get("title") || "Nothing to show"}: values as shades; arrow keys move, ${at}`);
     said.textContent = value === undefined ? "" : `${at}: ${String(value).replace("-", "−")}`;
   }
 

@@ -27,7 +27,7 @@ function render({ model, el }) {
       });
       const more = group.count - group.images.length;
       return element("section", { class: group.key, "data-testid": `flips-${group.key}` },
-        element("h4", {}, element("b", { text: String(group.count) }), ` ${group.title}`),
+        element("h3", {}, element("b", { text: String(group.count) }), ` ${group.title}`),
         element("div", { class: "row" }, ...figures,
           more > 0 && figures.length ? element("span", { class: "more", text: `and ${more} more` }) : null));
     }));

@@ -68,6 +68,7 @@ function render({ model, el }) {
         element("rect", { class: "frame", width: w, height: h, rx: 6 }),
         element("rect", { class: "swatch", x: 5, y: 5, width: 9, height: h - 10, rx: 2 }),
         element("text", { class: "name", x: 21, y: h / 2 + 4, text: name }),
+        element("text", { text: " " }), // it keeps the two apart where they are read aloud
         element("text", { class: "value", x: w - 8, y: h / 2 + 4, "text-anchor": "end" }),
       );
       if (node.selects) {
@@ -94,6 +95,9 @@ function render({ model, el }) {
       box.style.setProperty("--swatch", colour ?? "transparent");
       box.classList.toggle("blank", !colour);
       box.querySelector(".value").textContent = text;
+      // What is read aloud begins with what is seen.
+      const name = box.querySelector(".name").textContent, whole = box.dataset.layer;
+      box.setAttribute("aria-label", [name, text, name === whole ? "" : whole].filter(Boolean).join(" "));
     }
     const note = model.get("note");
     legend.replaceChildren(...legendParts(found),

@@ -21,7 +21,7 @@ function render({ model, el }) {
     areas.low, areas.high, filled, traced, axis, before.low, before.high, handles.low, handles.high, said.low, said.high);
   const message = element("p", { class: "message" });
   const caption = element("p", { class: "caption" });
-  const title = element("h3", { "data-testid": "tensor-name" });
+  const title = element("h2", { "data-testid": "tensor-name" });
   const facts = element("span", { class: "facts" });
   const siblings = element("div", { class: "siblings" });
   const head = element("div", { class: "head" }, title, facts, siblings);

@@ -37,7 +37,7 @@ def test_a_program_is_edited_as_an_onnx_model_is(
         expect(card.locator(".qs-delta")).to_have_text(change)
         for key, images in (("lost", delta.lost), ("gained", delta.gained)):
             group = page.get_by_test_id(f"flips-{key}")
-            expect(group.locator("h4 b")).to_have_text(str(len(images)))
+            expect(group.locator("h3 b")).to_have_text(str(len(images)))
 
     expect(page.get_by_test_id("only-way")).to_contain_text("as it states itself")
     expect(page.get_by_test_id("choice-runtime")).to_have_count(0)

@@ -36,7 +36,7 @@ def account_html(account: Account) -> str:
         bars.append(_Bar(name, account.kernels, "shortcut"))
     unit = unit_of(account)
     return (
-        f'<section class="qs-card" data-testid="account"><h3>What the loss is made of</h3>'
+        f'<section class="qs-card" data-testid="account"><h2>What the loss is made of</h2>'
         f'<p class="qs-line qs-faint">More than the quantized model as its file states it'
         f"{f', in {unit}' if unit else ''}, with 95 % intervals.</p>{_table(bars)}</section>"
     )
@@ -58,7 +58,7 @@ def layers_html(session: Session, account: Account, selection: Selection) -> str
         bars.append(_Bar(name, share.gain, "edited", more=own))
     measured = f"{len(account.layers)} of {account.layers_in_all} layers and inputs were measured"
     return (
-        f'<section class="qs-card" data-testid="worst-layers"><h3>Where it sits</h3>'
+        f'<section class="qs-card" data-testid="worst-layers"><h2>Where it sits</h2>'
         f'<p class="qs-line qs-faint">What comes back with one layer float, the most first; '
         f"{measured}, those that add most error of their own.</p>"
         f"{_table(bars, more='its own error')}</section>"

@@ -15,7 +15,7 @@ def findings_html(session: Session, diagnosis: Diagnosis) -> str:
     """Write a card for each finding, what costs most first."""
     if not diagnosis.findings:
         return (
-            '<section class="qs-card" data-testid="no-findings"><h3>Nothing known stands out</h3>'
+            '<section class="qs-card" data-testid="no-findings"><h2>Nothing known stands out</h2>'
             '<p class="qs-line">No known defect was found: what is lost is what 8 bits cost, or '
             "chance. What-if and Quantize show whether another choice does better.</p></section>"
         )

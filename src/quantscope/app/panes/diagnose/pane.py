@@ -102,7 +102,7 @@ def _cures() -> str:
     """Offer the cures that fit any network; each adds edits, which can be taken back."""
     offers = "".join(offer(kind, "cure", kind=kind) for kind in CURES)
     return (
-        '<section class="qs-card" data-testid="cures"><h3>Cures</h3>'
+        '<section class="qs-card" data-testid="cures"><h2>Cures</h2>'
         '<p class="qs-line qs-faint">Edits found from calibration images. They join the edits in '
         f"force, and What if shows what they bring.</p>{offers}</section>"
     )

@@ -39,7 +39,7 @@ def show(bench: "Workbench") -> mo.Html:
         '<div class="qs-what-if" data-testid="what-if">'
         '<div class="qs-side"><div class="qs-card qs-controls">'
         f"{view['hist']}{view['params']}{view['switches']}</div>"
-        f'<div class="qs-card qs-keeping"><h3>Recipes</h3>{view["recipes"]}'
+        f'<div class="qs-card qs-keeping"><h2>Recipes</h2>{view["recipes"]}'
         f'<div class="qs-saving">{_saving(bench)}</div></div></div>'
         f'<div class="qs-side">{view["way"]}{_only_way(bench.session)}{view["effect"]}'
         f"{view['full']}{view['flips']}{view['said']}</div></div>"
