@@ -143,7 +143,9 @@ def test_what_is_switched_off_or_chosen_already_is_left_as_it_is(
     assert {each.where: each.why for each in cure.left_out} == {
         "conv1.weight": "it is switched off"
     }
-    with pytest.raises(DoesNotApplyError, match="none of 1 ranges can be better than it is"):
+    with pytest.raises(
+        DoesNotApplyError, match="none of 1 ranges is changed; its range is the best"
+    ):
         choose_ranges(editor, planted.calibration, targets=["conv2.weight"], edits=cure.edits)
 
 

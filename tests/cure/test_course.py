@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from planted import Plant, Planted, convnet, convnet_weights, rows
 
-from quantscope.cure import CURES, DoesNotApplyError, check_apart, take_course
+import small_networks
+from quantscope.cure import CURES, DoesNotApplyError, Readings, check_apart, take_course
 from quantscope.data import Samples
 from quantscope.edit import Editor, OffRole, SetBits
 from quantscope.errors import BadConfigError, BadDataError
@@ -84,3 +85,25 @@ def test_no_cure_and_none_that_applies_are_one_line_each(planted: Planted) -> No
             float_model=planted.floats,
             edits=[OffRole("weights"), OffRole("activations")],
         )
+
+
+@pytest.mark.parametrize("kind", list(CURES))
+def test_every_cure_sees_a_qoperator_file_as_what_it_states(kind: str, tmp_path: Path) -> None:
+    """Its layers give integers; what is held against the float layers is what those stand for."""
+    planted = Plant(tmp_path).make(
+        convnet(convnet_weights()), format="qoperator", per_channel=False
+    )
+    editor = Editor(planted.quantized, planted.floats)
+    cure = CURES[kind](Readings(editor, planted.calibration), planted.calibration)
+    assert all((each.sqnr_db or 0) > 20 for each in cure.before)
+    assert all(each.error == 0 or (each.sqnr_db or 0) > 20 for each in cure.after)
+
+
+@pytest.mark.parametrize("kind", list(CURES))
+def test_a_dynamically_quantized_file_is_refused_with_the_reason(kind: str, tmp_path: Path) -> None:
+    quantized = small_networks.quantized("mobile", "dynamic", tmp_path)
+    floats = small_networks.float_path("mobile", tmp_path)
+    samples = Samples.from_arrays("rows", small_networks.feeds("mobile", 2))
+    with pytest.raises(DoesNotApplyError, match="not apply to mobile-dynamic") as refusal:
+        CURES[kind](Readings(Editor(quantized, floats), samples), samples)
+    assert len(str(refusal.value)) < 500

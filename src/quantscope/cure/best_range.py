@@ -15,7 +15,7 @@ from quantscope.cure.outcome import OutputError
 from quantscope.cure.range_choices import RangeChoice, range_choices
 from quantscope.cure.readings import Readings
 from quantscope.cure.results import Cure, DoesNotApplyError, LeftOut, Treated
-from quantscope.cure.treatment import ModelOrEditor, finish, open_readings
+from quantscope.cure.treatment import ModelOrEditor, finish, join_reasons, open_readings
 from quantscope.data import SamplesSource
 from quantscope.edit import Edit, find_target
 from quantscope.errors import BadConfigError, BadModelError
@@ -76,6 +76,7 @@ def choose_ranges(
             continue
         try:
             choices = list(range_choices(readings, group, params, counted, tries=by == "effect"))
+            editor.preview([*in_force, *made, *choices[0].edits])
         except (BadConfigError, BadModelError) as error:
             left_out.append(LeftOut(first.name, str(error).rstrip(".")))
             continue
@@ -94,8 +95,8 @@ def choose_ranges(
     progress("Choosing ranges", len(groups), len(groups))
     if not made:
         raise DoesNotApplyError(
-            f"Best range does not apply to {editor.model.name}: none of "
-            f"{len(groups)} ranges can be better than it is, on {readings.samples.name}"
+            f"Best range does not apply to {editor.model.name}: none of {len(groups)} ranges is "
+            f"changed; {join_reasons(left_out)}"
         )
     what = "of its own values" if by == "mean square" else "of the network's outputs"
     return finish(

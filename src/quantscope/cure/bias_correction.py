@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from quantscope.cure.readings import MeanSum
 from quantscope.cure.results import Cure, DoesNotApplyError, LeftOut, Treated
-from quantscope.cure.treatment import ModelOrEditor, finish, open_readings
+from quantscope.cure.treatment import ModelOrEditor, check_matched, finish, open_readings
 from quantscope.data import SamplesSource
 from quantscope.edit import Edit, Editor, ShiftBias
 from quantscope.model import ModelSource
@@ -36,6 +36,7 @@ def correct_biases(
     whose bias is no quantized parameter of its own is left out, and the cure says so.
     """
     readings = open_readings(model, samples, float_model)
+    check_matched("Bias correction", readings)
     in_force, made = tuple(edits), list[Edit]()
     treated: list[Treated] = []
     left_out: list[LeftOut] = list(readings.left_out)

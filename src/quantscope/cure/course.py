@@ -36,7 +36,12 @@ class CureFunction(Protocol):
     """A cure with its options chosen."""
 
     def __call__(
-        self, model: Readings, samples: Samples, *, edits: Sequence[Edit], progress: Progress
+        self,
+        model: Readings,
+        samples: Samples,
+        *,
+        edits: Sequence[Edit] = (),
+        progress: Progress = silent,
     ) -> Cure: ...
 
 

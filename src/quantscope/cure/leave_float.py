@@ -9,7 +9,13 @@ from collections.abc import Iterator, Sequence
 from quantscope.cure.outcome import OutputError
 from quantscope.cure.readings import Readings
 from quantscope.cure.results import Cure, DoesNotApplyError, LeftOut, Treated
-from quantscope.cure.treatment import ModelOrEditor, finish, open_readings
+from quantscope.cure.treatment import (
+    ModelOrEditor,
+    check_matched,
+    finish,
+    join_reasons,
+    open_readings,
+)
 from quantscope.data import SamplesSource
 from quantscope.edit import Edit, Off, SetBits
 from quantscope.errors import BadConfigError, QuantscopeError
@@ -45,6 +51,8 @@ def leave_float(
     if not targets and most is None:
         most = 1
     editor, in_force = readings.editor, tuple(edits)
+    if not targets:
+        check_matched("Ranking layers to leave float", readings)
     chosen = list(_chosen(readings, targets))
     left_out: list[LeftOut] = []
     fitting: list[tuple[Layer, Edit]] = []
@@ -58,8 +66,7 @@ def leave_float(
             fitting.append((layer, edit))
     if not fitting:
         raise DoesNotApplyError(
-            f"Leaving layers float does not apply to {editor.model.name}: "
-            f"{'; '.join(dict.fromkeys(each.why for each in left_out))}"
+            f"Leaving layers float does not apply to {editor.model.name}: {join_reasons(left_out)}"
         )
     gains: dict[str, float] = {}
     if most is not None:

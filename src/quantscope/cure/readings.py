@@ -12,7 +12,7 @@ from quantscope.cure.layer_errors import ErrorSums, LayerError
 from quantscope.cure.results import LeftOut
 from quantscope.data import Samples
 from quantscope.edit import Edit, Editor
-from quantscope.errors import BadDataError, BadModelError
+from quantscope.errors import BadDataError
 from quantscope.model import Layer, Network
 from quantscope.progress import Progress, silent
 from quantscope.run import EditedValues, open_runnable
@@ -110,7 +110,9 @@ class Readings:
     def errors(
         self, edits: Sequence[Edit], *, what: str = "Comparing layers", progress: Progress = silent
     ) -> tuple[LayerError, ...]:
-        """Find each layer's error under these edits; those that still compute their output."""
+        """Find each layer's error under these edits; none where no layer has a counterpart."""
+        if not self.layers:
+            return ()
         sums = {each.name: ErrorSums(each.name, each.axis) for each in self.layers}
         names = [each.value for each in self.layers]
         float_names = [each.float_value for each in self.layers]
@@ -161,7 +163,7 @@ def _match(editor: Editor) -> tuple[tuple[WeightedLayer, ...], tuple[LeftOut, ..
         biases.setdefault(site.name, []).append(site.layer)
     own = {layers[0]: name for name, layers in biases.items() if len(layers) == 1}
     found, left_out = [], []
-    for layer in editor.network.layers:
+    for layer in editor.stated_network.layers:
         if layer.op_type not in WEIGHTED or layer.weight is None:
             continue
         pair = partners.get(layer.name)
@@ -175,10 +177,6 @@ def _match(editor: Editor) -> tuple[tuple[WeightedLayer, ...], tuple[LeftOut, ..
         value = _before_clips(original.network, pair.float_layer, pair.folded)
         axis = 1 if layer.op_type in _CONVOLVES else -1
         found.append(WeightedLayer(layer, layer.outputs[0].name, value, axis, own.get(layer.name)))
-    if not found:
-        raise BadModelError(
-            f"{editor.model.name} has no layer with quantized weights that {original.name} has too"
-        )
     return tuple(found), tuple(left_out)
 
 

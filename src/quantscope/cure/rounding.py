@@ -16,7 +16,13 @@ from quantscope.cure.best_rounding import round_to_keep, row_errors
 from quantscope.cure.gram import Gram, as_rows, check_layer, from_rows, transposes_weight
 from quantscope.cure.readings import Readings, WeightedLayer
 from quantscope.cure.results import Cure, DoesNotApplyError, LeftOut, Treated
-from quantscope.cure.treatment import ModelOrEditor, finish, open_readings
+from quantscope.cure.treatment import (
+    ModelOrEditor,
+    check_matched,
+    finish,
+    join_reasons,
+    open_readings,
+)
 from quantscope.data import SamplesSource
 from quantscope.edit import Edit, SetIntegers, pack_integers
 from quantscope.errors import BadModelError
@@ -43,6 +49,7 @@ def choose_rounding(
     undo it.
     """
     readings = open_readings(model, samples, float_model)
+    check_matched("Rounding", readings)
     editor, in_force = readings.editor, tuple(edits)
     made: list[Edit] = []
     treated: list[Treated] = []
@@ -68,7 +75,7 @@ def choose_rounding(
         made.append(edit)
         treated.append(done)
     if not made:
-        reasons = "; ".join(dict.fromkeys(each.why for each in left_out))
+        reasons = join_reasons(left_out)
         raise DoesNotApplyError(f"Rounding does not apply to {editor.model.name}: {reasons}")
     return finish(
         KIND,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from quantscope.cure.layer_errors import LayerError
 from quantscope.cure.readings import Readings
-from quantscope.cure.results import Cure, LeftOut, Treated
+from quantscope.cure.results import Cure, DoesNotApplyError, LeftOut, Treated
 from quantscope.data import SamplesSource, samples_for
 from quantscope.edit import Edit, Editor
 from quantscope.model import ModelSource
@@ -23,6 +23,22 @@ def open_readings(
     editor = model if isinstance(model, Editor) else Editor(model, float_model)
     chosen = samples_for(editor.model, samples)
     return Readings(editor, chosen)
+
+
+def check_matched(kind: str, readings: Readings) -> None:
+    """Raise where a cure that holds layers against float ones finds none to hold."""
+    if not readings.layers:
+        raise DoesNotApplyError(
+            f"{kind} does not apply to {readings.editor.model.name}: no layer with quantized "
+            f"weights is known to be one of {readings.original.name}"
+        )
+
+
+def join_reasons(left_out: Sequence[LeftOut], *, most: int = 2) -> str:
+    """Say why nothing could be done: the first reasons, and how many more there are."""
+    reasons = list(dict.fromkeys(each.why for each in left_out))
+    more = len(reasons) - most
+    return "; ".join(reasons[:most]) + (f"; and {more} more" if more > 0 else "")
 
 
 def finish(

@@ -51,6 +51,14 @@ class Editor:
         self._floats = FloatValues(self._subject.graph, self.pairing)
 
     @property
+    def stated_network(self) -> Network:
+        """The reading of the QDQ form that edits are made in; layers and tensors have their names.
+
+        Its values are named as edited models name them, and a QOperator file's are not.
+        """
+        return self._subject.network
+
+    @property
     def bias_sites(self) -> tuple[BiasSite, ...]:
         """The layers whose stored bias counts in steps of their input's and weights' scales."""
         return self._wiring.bias_sites

@@ -73,8 +73,8 @@ def layers_intro(account: Account) -> str:
             f"those that add most error of their own."
         )
     return (
-        f'Below: what comes back with one layer float, the most first.{chosen} "Own SQNR" is a '
-        f"layer's signal over the error that it adds itself."
+        f'Below: what comes back with one layer float, the most first.{chosen} "SQNR gain" is '
+        f"of the model's outputs, \"own SQNR\" a layer's signal over the error that it adds itself."
     )
 
 
@@ -88,7 +88,7 @@ def layer_table(account: Account) -> Table:
             Column("layer", kind="name"),
             Column("operator", spare=1),
             Column(f"comes back ({unit})" if unit else "comes back"),
-            Column("outputs' SQNR, more (dB)", right=True),
+            Column("SQNR gain (dB)", right=True),
             Column("own SQNR (dB)", right=True),
         ),
         tuple(
