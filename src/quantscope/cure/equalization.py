@@ -225,8 +225,8 @@ def _float_difference(
 
     The factors are in the weights of the one and not in those of the other; all else is the same.
     """
-    off = [OffRole("weights"), OffRole("activations")]
-    scaled = [edit for edit in edits if isinstance(edit, ScaleChannels)]
+    off: list[Edit] = [OffRole("weights"), OffRole("activations")]
+    scaled: list[Edit] = [edit for edit in edits if isinstance(edit, ScaleChannels)]
     names = [output.name for output in readings.editor.stated_network.outputs]
     largest = of = 0.0
     runs = (

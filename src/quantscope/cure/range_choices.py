@@ -62,7 +62,8 @@ def range_choices(
 ) -> Iterator[RangeChoice]:
     """Give the range of least squared error first, then, to be tried, shares of the extremes.
 
-    The tensors of a group have their scale in common; `params` are what the first has under `edits`.
+    The tensors of a group have their scale in common; `params` are what the first has under
+    `edits`.
     """
     if group[0].role == "activation":
         yield from _activation_choices(group, params, counted, tries=tries)

@@ -47,9 +47,8 @@ def bias_outcomes(
 
     Where its input or weights are float, there is no rule that it could follow: it stays as stored.
     """
-    for site in wiring.sites_of(
-        {*plan.off, *plan.params, *plan.integers, *plan.shifts, *plan.factors}
-    ):
+    reached = {*plan.off, *plan.params, *plan.integers, *plan.shifts, *plan.factors}
+    for site in wiring.sites_of(reached):
         # One whose scale is too small to be shown is no tensor: it goes with its weights.
         if (site.name if site.name in wiring.tensors else site.w) in plan.off:
             yield BiasOutcome(site, None, None, _float_bias(site, wiring, floats, plan))

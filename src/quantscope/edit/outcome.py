@@ -75,12 +75,11 @@ def _outcome(
         new = quantize(floats.rescaled(tensor, plan.factors), params)
     elif params != tensor.params:
         new = round_anew(old, tensor.params, params, floats.of(tensor))
-    if is_rescaled or params != tensor.params:
-        if others := floats.count_unrounded(tensor):
-            notes.append(
-                f"{others} integers of {tensor.name} are not the nearest to its float values in "
-                "the file; where the parameters move, they are now"
-            )
+    if (is_rescaled or params != tensor.params) and (others := floats.count_unrounded(tensor)):
+        notes.append(
+            f"{others} integers of {tensor.name} are not the nearest to its float values in "
+            "the file; where the parameters move, they are now"
+        )
     if tensor.name in plan.integers:
         axis = edited_channel_axis(network, tensor)
         edits = plan.integers[tensor.name]

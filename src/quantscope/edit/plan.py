@@ -292,7 +292,9 @@ def _rescale(
         _move(plan, wiring, tensor, checked(tensor, lambda r=real, n=now: minmax_params(r, n)))
 
 
-def _add(plan: EditPlan, wiring: Wiring, network: Network, edit: Edit, floats: FloatValues) -> None:
+def _add(  # noqa: PLR0912 -- one for each kind
+    plan: EditPlan, wiring: Wiring, network: Network, edit: Edit, floats: FloatValues
+) -> None:
     match edit:
         case SetScale(name):
             tensor = _with_own_scale(wiring, network, name)

@@ -179,12 +179,12 @@ class SqnrReader:
         if known is not None:
             same = digests.keys() - by_name.keys()
             tensors |= {name: known.tensors[name] for name in same & known.tensors.keys()}
+            unseen |= {name: known.unseen[name] for name in same & known.unseen.keys()}
+            not_finite |= {name: known.not_finite[name] for name in same & known.not_finite.keys()}
         for pair, _ in self._editor.rescaled_by(() if applied is None else applied.edits):
             for name in pair.between:
                 tensors.pop(name, None)
                 unseen[name] = RESCALED
-            unseen |= {name: known.unseen[name] for name in same & known.unseen.keys()}
-            not_finite |= {name: known.not_finite[name] for name in same & known.not_finite.keys()}
         return _Measured(tensors, digests, _said(unseen), _said(not_finite), scores)
 
     def _run(
