@@ -88,9 +88,8 @@ def equalize(
         readings,
         explanation=(
             f"Channels between two layers are divided by factors in the first and multiplied in "
-            f"the second, so that their largest weights are the same in both; the float network's "
-            f"outputs differ by at most {largest:.2g} for it (their largest is {of:.3g}), which is "
-            f"rounding"
+            f"the second, so that their largest weights are the same in both; without quantizers "
+            f"the outputs change by at most {largest:.2g} for it (their largest is {of:.3g})"
         ),
         in_force=in_force,
         made=made,
