@@ -37,6 +37,7 @@ def open_page(page: Page) -> None:
 
 
 def select_layer(page: Page) -> None:
+    page.get_by_test_id("tab-Layer").click()
     page.get_by_test_id("graph").locator('[data-layer="stack2.conv1"]').click()
     expect(page.get_by_test_id("layer-name")).to_have_text("stack2.conv1")
     _wait_until_drawn(page)

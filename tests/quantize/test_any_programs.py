@@ -114,8 +114,8 @@ def test_what_cannot_be_quantized_is_one_line(tmp_path: Path) -> None:
 
     nothing = save_module(Nothing(), (torch.ones(2, 40),), tmp_path / "nothing.pt2")
     assert refusal(nothing, rows, torch_quantizer="x86") == (
-        "nothing.pt2 has nothing that this quantizer quantizes: no convolution and no linear layer "
-        "on float values"
+        "nothing.pt2 has nothing that this quantizer quantizes: torchao's x86 quantizer takes 2-D "
+        "convolutions and linear layers on float values; --torch-quantizer quantscope takes more"
     )
 
 

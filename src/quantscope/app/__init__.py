@@ -25,6 +25,9 @@ How a pane is added
    name in `TABS` of `place.py`. Pictures: `page.paint(wanted)` there, and the name in `pictures`.
 4. Names that select: `parts.select_button(selection, text)`; terms: `word("term")`.
 
+`page.seen` is the session with the comparison of the execution that the person looks at, as the
+file states the network or as this CPU runs it.
+
 The selection is `get_selection() or page.selection`; to set it, `page.select(...)`. Edits in force
 are `get_edits()` and `page.set_edits(...)`; what they do, the answers of `page.bench`.
 """

@@ -72,7 +72,7 @@ def quantize_torch(
             observed = _prepare(graph, config, subject)
             _calibrate(observed, subject, feeder, images=len(images), progress=progress)
             notes = (*random_warnings(images), *_warnings(observed, images=len(images)))
-            program = _convert(observed, subject, feeder)
+            program = _convert(observed, subject, feeder, config)
     provenance = make_provenance(
         config,
         images,
@@ -218,7 +218,19 @@ def _warnings(observed: "GraphModule", *, images: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found.values()))
 
 
-def _convert(observed: "GraphModule", subject: Subject, feeder: Feeder) -> "ExportedProgram":
+def _why_nothing(config: PtqConfig) -> str:
+    # torchao's own knows two-dimensional convolutions and Linear, and no others.
+    if config.torch_quantizer == "x86":
+        return (
+            "torchao's x86 quantizer takes 2-D convolutions and linear layers on float values; "
+            "--torch-quantizer quantscope takes more"
+        )
+    return "no convolution and no linear layer on float values"
+
+
+def _convert(
+    observed: "GraphModule", subject: Subject, feeder: Feeder, config: PtqConfig
+) -> "ExportedProgram":
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
 
     try:
@@ -231,8 +243,7 @@ def _convert(observed: "GraphModule", subject: Subject, feeder: Feeder) -> "Expo
         ) from None
     if not any("quantized_decomposed" in str(node.target) for node in program.graph.nodes):
         raise BadModelError(
-            f"{subject.name} has nothing that this quantizer quantizes: no convolution and no "
-            f"linear layer on float values"
+            f"{subject.name} has nothing that this quantizer quantizes: {_why_nothing(config)}"
         )
     program._example_inputs = None  # 3.1 of 3.7 MB, and a person's images are not the model
     for node in program.graph.nodes:

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 TAB = "Bits"
 WIDTHS = (2, 3, 4, 5, 6, 7, 8)
 _ASKS = {
-    "map": ("measure every pair of widths", "about 20 s for a ResNet8"),
-    "curves": ("give each tensor other bits, alone", "about 20 s"),
-    "frontier": ("walk down to mixed bits", "about 2 minutes"),
+    "map": "measure every pair of widths",
+    "curves": "give each tensor other bits, alone",
+    "frontier": "walk down to mixed bits",
 }
 _HOW = (
     "A click puts those bits in force. In bold where no loss against the float model can be told "
@@ -137,9 +137,7 @@ def bits_html(session: Session) -> str:
     """Write the map with its cells as buttons, the points of the walk, and what can be measured."""
     known = {what: found(session, what) for what in _ASKS}
     asks = "".join(
-        f"{offer(text, 'bits', what=what)}<span class='qs-faint'>{takes}</span> "
-        for what, (text, takes) in _ASKS.items()
-        if known[what] is None
+        offer(text, "bits", what=what) for what, text in _ASKS.items() if known[what] is None
     )
     count = many(len(session.quick), session.noun)
     parts = [f'<p class="qs-line qs-next">{asks}</p>'] if asks else []
