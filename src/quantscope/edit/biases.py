@@ -59,18 +59,18 @@ def bias_outcomes(
         follows = is_rescaled or not plan.params.keys().isdisjoint((site.x, site.w))
         if not edits and shift is None and not follows:
             continue
-        scale, moved = _moved(site, wiring, plan)
+        scale, integers = read_stored_bias(site, wiring)
+        wanted, moved = _moved(site, wiring, plan)
         if is_rescaled:
             moved = np.ones(moved.shape, bool)
-        stored_scale, integers = read_stored_bias(site, wiring)
         if moved.any():
-            integers = _derive(site, wiring, floats, plan, scale, moved)
+            scale, integers = wanted, _derive(site, wiring, floats, plan, wanted, moved)
         if shift is not None:
             integers = _shifted(site, integers, scale, shift)
         if edits:
             integers = with_edits(integers, _BIAS, edits, axis=0, note=note)
         if moved.any() or edits or shift is not None:
-            yield BiasOutcome(site, scale if moved.any() else stored_scale, integers, None)
+            yield BiasOutcome(site, scale, integers, None)
 
 
 def _moved(site: BiasSite, wiring: Wiring, plan: EditPlan) -> tuple[Array, Array]:
