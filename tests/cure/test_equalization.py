@@ -22,7 +22,7 @@ from quantscope.cure import (
 from quantscope.edit import Editor, OffRole, ScaleChannels, SetBits, SetRange
 from quantscope.errors import BadModelError
 from quantscope.model import open_model
-from quantscope.run import WhatIf, evaluate, open_runnable
+from quantscope.run import WhatIf, compare, evaluate, open_runnable
 
 Array = np.ndarray[Any, Any]
 SPREAD = np.geomspace(0.05, 20, 7).astype(np.float32)
@@ -295,3 +295,17 @@ def test_a_written_file_goes_on_from_its_rescaled_float_values(
     assert np.array_equal(twice.float_values("first.weight"), written.float_values("first.weight"))
     shown = Readings(editor, planted.calibration).errors(cure.edits)
     assert Readings(written, planted.calibration).errors([]) == shown
+
+
+def test_comparing_a_written_file_leaves_other_units_out(planted: Planted, tmp_path: Path) -> None:
+    editor = Editor(planted.quantized, planted.floats)
+    cure = equalize(editor, planted.calibration)
+    editor.apply(cure.edits).save(tmp_path / "cured.onnx")
+    found = compare(tmp_path / "cured.onnx", planted.samples, float_model=planted.floats)
+    rescaled = {"first.weight", "first.bias", "second.weight", "first.out"}
+    assert rescaled.isdisjoint(tensor.name for tensor in found.tensors)
+    said = {each.name: each.reason for each in (*found.unpaired, *found.unseen)}
+    assert all("its channels are rescaled" in said[name] for name in rescaled)
+    assert "second.bias" in {tensor.name for tensor in found.tensors}
+    plain = compare(planted.quantized, planted.samples, float_model=planted.floats)
+    assert rescaled <= {tensor.name for tensor in plain.tensors}

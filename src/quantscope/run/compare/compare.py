@@ -25,6 +25,7 @@ from quantscope.model.pairing import Constants
 from quantscope.progress import Progress, silent
 from quantscope.run.batches import cores, run_side_by_side
 from quantscope.run.compare.joint_run import Detail, JointRun, ProbeSums
+from quantscope.run.compare.rescaled import RESCALED, rescaled_tensors
 from quantscope.run.compare.results import Comparison, Uncompared
 from quantscope.run.compare.scores import ScoreKeeper
 from quantscope.run.compare.statistics import RunningSums
@@ -124,6 +125,11 @@ def _comparison(
     compared, not_compared = run.constants()
     found = {a.probe.pair.name: a.finish() for a in so_far if not a.mixed} | compared
     unseen |= {a.probe.pair.name: a.mixed for a in so_far if a.mixed}
+    rescaled = rescaled_tensors(run.quantized.model, run.floats.model) & found.keys()
+    roles = {name: found.pop(name).role for name in rescaled}
+    unseen |= {name: RESCALED for name, role in roles.items() if role == "activation"}
+    constants = sorted((name, role) for name, role in roles.items() if role != "activation")
+    not_compared = [*not_compared, *(Uncompared(*each, RESCALED) for each in constants)]
     missing = [Uncompared(u.name, u.role, u.reason) for u in run.pairing.unpaired] + not_compared
     order = {tensor.name: place for place, tensor in enumerate(run.network.tensors)}
     model = run.quantized.model
