@@ -307,5 +307,10 @@ def test_comparing_a_written_file_leaves_other_units_out(planted: Planted, tmp_p
     said = {each.name: each.reason for each in (*found.unpaired, *found.unseen)}
     assert all("its channels are rescaled" in said[name] for name in rescaled)
     assert "second.bias" in {tensor.name for tensor in found.tensors}
+    (last,) = (tensor for tensor in found.tensors if tensor.name == "second.out")
+    assert (last.sources, last.no_sources) == (
+        None,
+        "channels of what it is made from are rescaled",
+    )
     plain = compare(planted.quantized, planted.samples, float_model=planted.floats)
     assert rescaled <= {tensor.name for tensor in plain.tensors}

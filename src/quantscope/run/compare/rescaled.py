@@ -4,6 +4,7 @@ from quantscope.edit import Editor, recorded_rescaling
 from quantscope.model import PROVENANCE_KEY, Model
 
 RESCALED = "its channels are rescaled, so it has other units than the float network's"
+FROM_RESCALED = "channels of what it is made from are rescaled"
 
 
 def rescaled_tensors(model: Model, floats: Model) -> frozenset[str]:
