@@ -108,7 +108,7 @@ def _round_layer(
         raise BadModelError(f"its weights are those of {len(weight.consumers)} layers")
     if not weight.has_data or layer.inputs[1].quant is not weight or not layer.activations:
         raise BadModelError("its weights are no stored second input")
-    floats = np.asarray(editor.float_values(weight.name), np.float64)
+    floats = np.asarray(editor.float_values(weight.name, edits), np.float64)
     check_layer(layer, floats.shape)
     scale, zero_point = _of_rows(each, params, floats)
     gram = Gram(layer, floats.shape)
