@@ -21,7 +21,7 @@ def page(playground: str, open_desk: Callable[..., Page]) -> Page:
 def test_axe_finds_nothing_in_any_tab_light_and_dark(page: Page) -> None:
     axe = find_axe.find()
     if axe is None:
-        pytest.skip("axe-core was not found; get it with: npm install --no-save axe-core")
+        pytest.skip(find_axe.why_not())
     page.evaluate(axe.read_text(encoding="utf-8"))
     found = {}
     for theme in ("light", "dark"):

@@ -56,6 +56,7 @@ from quantscope.app.words import EXECUTIONS, WORDS
 from quantscope.app.worker import Work, Worker
 from quantscope.errors import QuantscopeError
 from quantscope.model import Execution
+from quantscope.plain_text import printable
 from quantscope.progress import Progress
 
 # A session holds its results, so each costs memory.
@@ -109,7 +110,7 @@ class Page:
         self.chrome = Chrome(words={key: vars(word) for key, word in WORDS.items()})
         self.opener = Opener(bundled=list(openable_models()))
         self.way = Choice(label="Which execution is shown", value=_WAY_OF[begun.place.execution])
-        self.graph = GraphView()
+        self.graph = GraphView(metric=begun.place.colour)
         self.layers = Table(columns=list(LAYER_COLUMNS), label="layers")
         self.tensors = Table(columns=list(TENSOR_COLUMNS), label="tensors", by_tensor=True)
         self.tabs = Tabs(names=list(TABS), tab=begun.place.tab)
@@ -129,6 +130,8 @@ class Page:
         self.views = {name: mo.ui.anywidget(widget) for name, widget in self._widgets().items()}
         self._wire()
         self._show(begun.session, begun.place.selection)
+        self.error = begun.error or self.bench.left_out
+        """A line that says what of the address or the command is not shown."""
         self._write_address()
 
     @property
@@ -280,6 +283,7 @@ class Page:
         self.graph.observe(lambda _: self.tracer.refresh(), names="selection")
         self.graph.observe(lambda _: self.samples.selected(), names="selection")
         self.graph.observe(lambda _: self._write_address(), names="selection")
+        self.graph.observe(lambda _: self._write_address(), names="metric")
         self.tabs.observe(lambda _: self._write_address(), names="tab")
         self.tabs.observe(lambda change: self._set.tab(change["new"]), names="tab")
         self.chrome.observe(lambda change: self._set.theme(change["new"]), names="theme")
@@ -317,7 +321,7 @@ class Page:
             self.opener.error = ""  # the browser has hidden what it said before
             self.opener.error = "Give a model: choose one above, or write the path of a file"
 
-    def _on_ask(self, _widget: Any, message: dict[str, str], _buffers: Any) -> None:
+    def _on_ask(self, _widget: Any, message: dict[str, Any], _buffers: Any) -> None:
         """Bring what a line of a pane offered."""
         if message.get("do") == "opener":
             self.opener.given = self._given.to_dict()
@@ -325,6 +329,8 @@ class Page:
             self.opener.asked = {"field": message.get("field", ""), "n": asked + 1}
         elif message.get("do") == "tab" and message.get("tab") in TABS:
             self.tabs.tab = message["tab"]
+        elif message.get("do") == "go":
+            self._go(message)
         elif message.get("do") in ("bits", "put-bits"):
             self.bits.asked(message)
         elif message.get("do") in ("undo", "redo"):
@@ -397,6 +403,7 @@ class Page:
         with self.opener.hold_sync():
             self.opener.busy, self.opener.error = False, ""
             self.opener.model_path = session.opened.name
+        self.chrome.title = printable(session.opened.name)
         self.refresh()
 
     def _offer_ways(self) -> None:
@@ -408,8 +415,35 @@ class Page:
 
     def _write_address(self) -> None:
         given = None if self._given == self._home else self._given
-        place = Place(given, self.selection, self.tabs.tab, self.seen.compared_in, self._edits)
+        place = Place(
+            given,
+            self.selection,
+            self.tabs.tab,
+            self.seen.compared_in,
+            self._edits,
+            self.graph.metric,
+        )
         self.chrome.address = place.to_query(self.session.opened.network, self._usual)
+
+    def _go(self, message: dict[str, Any]) -> None:
+        """Show what the address says that the browser has gone back or forward to.
+
+        Edits in force stay: going through them is what undo and redo are for.
+        """
+        place = Place.from_query(message.get("to", {}))
+        chosen, network = place.selection, self.session.opened.network
+        if chosen is None:
+            self._is_chosen = False
+            self._select_unasked(self._usual or first_selection(network))
+        else:
+            self.select(fitting(chosen, network))
+        self.tabs.tab = place.tab
+        self.graph.metric = place.colour
+        self.graph.colour(metrics(self.seen))
+        if self.way.options:
+            self.way.value = _WAY_OF[place.execution]
+        self._write_address()
+        self.chrome.gone = int(message.get("n", 0))
 
     def _chose(self) -> None:
         """Note that somebody has selected something."""

@@ -73,7 +73,6 @@ def state(Page, Setters, begin_at, mo, token_for):
     session_token = token_for(page)
     page.begin()
     return (
-        begun,
         get_edits,
         get_sample,
         get_lab,
@@ -95,8 +94,8 @@ def chrome(page):
 
 
 @app.cell
-def head_title(begun, get_model, header, page):
-    header.title(page.session, error=begun.error if get_model() == 0 else "")
+def head_title(get_model, header, page):
+    header.title(page.session, error=page.error if get_model() == 0 else "")
     return
 
 
