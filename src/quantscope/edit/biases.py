@@ -56,16 +56,16 @@ def bias_outcomes(
         shift = plan.shifts.get(site.name)
         if not edits and shift is None and plan.params.keys().isdisjoint((site.x, site.w)):
             continue
-        scale, moved = _moved(site, wiring, plan)
-        stored_scale, integers = read_stored_bias(site, wiring)
+        scale, integers = read_stored_bias(site, wiring)
+        wanted, moved = _moved(site, wiring, plan)
         if moved.any():
-            integers = _derive(site, wiring, floats, plan, scale, moved)
+            scale, integers = wanted, _derive(site, wiring, floats, plan, wanted, moved)
         if shift is not None:
             integers = _shifted(site, integers, scale, shift)
         if edits:
             integers = with_edits(integers, _BIAS, edits, axis=0, note=note)
         if moved.any() or edits or shift is not None:
-            yield BiasOutcome(site, scale if moved.any() else stored_scale, integers, None)
+            yield BiasOutcome(site, scale, integers, None)
 
 
 def _moved(site: BiasSite, wiring: Wiring, plan: EditPlan) -> tuple[Array, Array]:
