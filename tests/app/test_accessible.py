@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-import find_axe
 import pytest
 from playing import settled
 from playwright.sync_api import Page, expect
 
+import find_axe
 from quantscope.app.place import TABS
 
 VIOLATIONS = """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations

@@ -156,8 +156,8 @@ def test_edits_that_the_model_does_not_take_are_left_out(page: Page) -> None:
     other = Page(begin_at({"model": "resnet8-int8"}, query), setters)
     assert other.edits == () and other.chrome.address["edits"] == ""
     assert other.error == (
-        "The edits of the address are not in force: resnet8.onnx is a float model: it has no scales "
-        "to change yet. Quantize it, and open what comes out."
+        "The edits of the address are not in force: resnet8.onnx is a float model: it has no "
+        "scales to change yet. Quantize it, and open what comes out."
     )
     other.close()
 

@@ -23,7 +23,7 @@ from quantscope.app.opened import openable_models
 from quantscope.app.painter import Painter, Wanted
 from quantscope.app.panes.bits import BitsPane
 from quantscope.app.panes.diagnose import Doctor, worst_selection
-from quantscope.app.panes.layers import places
+from quantscope.app.panes.layers import pairs_html, places
 from quantscope.app.panes.ptq_lab import PtqLab
 from quantscope.app.panes.samples import SamplesPane
 from quantscope.app.panes.trace import Tracer
@@ -47,6 +47,7 @@ from quantscope.app.widgets import (
     Gallery,
     GraphView,
     Job,
+    Live,
     Opener,
     Table,
     Tabs,
@@ -113,6 +114,7 @@ class Page:
         self.graph = GraphView(metric=begun.place.colour)
         self.layers = Table(columns=list(LAYER_COLUMNS), label="layers")
         self.tensors = Table(columns=list(TENSOR_COLUMNS), label="tensors", by_tensor=True)
+        self.pairs = Live()
         self.tabs = Tabs(names=list(TABS), tab=begun.place.tab)
         self.job = Job()
         self.worker = Worker(self.job, self.refresh)
@@ -202,6 +204,7 @@ class Page:
         self.graph.colour(found)
         self.layers.metrics = self.graph.metrics
         self.tensors.rows = tensor_rows(self.seen)
+        self.pairs.html = pairs_html(self.session)
         self.bench.refresh()
         self.samples.refresh()
         self.tracer.refresh()
@@ -263,6 +266,7 @@ class Page:
             "graph": self.graph,
             "layers": self.layers,
             "tensors": self.tensors,
+            "pairs": self.pairs,
             "tabs": self.tabs,
             "job": self.job,
             "strip": self.strip,
@@ -302,6 +306,13 @@ class Page:
         if self.seen.comparison is None and self.way.value == "run":
             self.work_first(self._compare_runtime)
 
+    def _switch_pairs(self, progress: Progress) -> Iterator[None]:
+        self.pairs.busy = True
+        try:
+            yield from self.session.switch_pairs(progress)
+        finally:
+            self.pairs.busy = False
+
     def _compare_runtime(self, progress: Progress) -> Iterator[None]:
         session = self.session
         for images in (session.quick, session.sample):
@@ -329,6 +340,8 @@ class Page:
             self.opener.asked = {"field": message.get("field", ""), "n": asked + 1}
         elif message.get("do") == "tab" and message.get("tab") in TABS:
             self.tabs.tab = message["tab"]
+        elif message.get("do") == "pairs" and not self.pairs.busy:
+            self.work_first(self._switch_pairs)
         elif message.get("do") == "go":
             self._go(message)
         elif message.get("do") in ("bits", "put-bits"):

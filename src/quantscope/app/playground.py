@@ -158,7 +158,7 @@ def pane_layer(get_edits, get_numbers, get_selection, get_tab, get_theme, layer,
 def pane_network(get_edits, get_tab, layers, mo, page):
     mo.stop(get_tab() != "Network")
     get_edits()
-    layers.show(page.views["tensors"], page.edited)
+    layers.show(page.views["tensors"], page.views["pairs"], page.edited)
     return
 
 
