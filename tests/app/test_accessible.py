@@ -30,6 +30,9 @@ def test_axe_finds_nothing_in_any_tab_light_and_dark(page: Page) -> None:
         for tab in TABS:
             page.get_by_test_id(f"tab-{tab}").click()
             expect(page.locator(f'[role="main"][aria-label="{tab}"] .output')).to_be_visible()
+            # Marimo fades what it is about to replace.
+            expect(page.get_by_test_id("loading-indicator")).to_have_count(0)
+            expect(page.locator(".qs-gallery .pending")).to_have_count(0)
             if wrong := page.evaluate(VIOLATIONS):
                 found[theme, tab] = wrong
     assert found == {}

@@ -159,10 +159,13 @@ function render({ model, el }) {
   report();
 
   // What is looked at is a step that the browser goes back from. Edits are not: a slider changes
-  // them at every move, and they have an undo of their own. Browsers take only so many changes.
+  // them at every move, and they have an undo of their own. Browsers take only so many changes, so
+  // all but another model waits for what comes next.
   let waiting = 0;
   let going = 0;
-  const locate = () => { clearTimeout(waiting); waiting = setTimeout(() => write(true), 150); };
+  const told = () => Object.fromEntries(new URL(window.location.href).searchParams);
+  const isOther = (to) => OPENED.some((key) => (to[key] ?? "") !== (model.get("address")[key] ?? ""));
+  const locate = () => { clearTimeout(waiting); waiting = setTimeout(() => write(true), isOther(told()) ? 0 : 150); };
   const write = (mayStep) => {
     if (going !== model.get("gone")) return;
     const url = new URL(window.location.href);
@@ -178,9 +181,8 @@ function render({ model, el }) {
   };
   const arrive = () => write(false);
   const go = () => {
-    const to = Object.fromEntries(new URL(window.location.href).searchParams);
-    const shown = model.get("address");
-    if (OPENED.some((key) => (to[key] ?? "") !== (shown[key] ?? ""))) { window.location.reload(); return; }
+    const to = told();
+    if (isOther(to)) { window.location.reload(); return; }
     clearTimeout(waiting);
     going = Math.max(going, model.get("gone")) + 1;
     model.send({ do: "go", to, n: going });
