@@ -9,7 +9,8 @@ import onnxruntime as ort
 from onnx import helper
 from tiny_onnx import constant, model, saved, value
 
-from quantscope.model.onnx import known_values, load_onnx, open_graph
+from quantscope.model.onnx import load_onnx, open_graph
+from quantscope.model.onnx.known import known_values
 
 I64 = np.int64
 node = helper.make_node

@@ -22,6 +22,10 @@ class Chrome(Selecting):
     `{page, n}`: `n` tells two clicks apart.
 
     `address` is what the browser's address says of the page, by key; what is empty is left out.
+    After a step back or forward to an address of the same model it asks with `{"do": "go", "to":
+    ..., "n": ...}`, and `gone` is the `n` of the last one that was followed.
+
+    `title` is what the browser calls the page.
     """
 
     _esm = source("chrome")
@@ -30,6 +34,8 @@ class Chrome(Selecting):
     theme = traitlets.Unicode("").tag(sync=True)
     topic = traitlets.Dict().tag(sync=True)
     address = traitlets.Dict().tag(sync=True)
+    gone = traitlets.Int(0).tag(sync=True)
+    title = traitlets.Unicode("").tag(sync=True)
 
 
 class Tabs(anywidget.AnyWidget):
