@@ -51,7 +51,7 @@ def test_json_says_the_same(narrow: Path) -> None:
 
 
 def test_bad_wishes_are_one_line(narrow: Path, tmp_path: Path) -> None:
-    assert "No cure is named; give one or more of: --leave-float, --best-range, " in refused(
+    assert "No cure is named; give one or more of: --leave-float, --equalization, " in refused(
         "cure", narrow
     )
     same = refused("cure", narrow, "--bias-correction", "--data", "sample", *FEW[:2])
@@ -102,3 +102,22 @@ def test_layers_that_are_left_float_are_a_list_that_quantize_takes(
     assert "--leave-float has two numbers of layers: 2, 3" in two
     bits = refused("cure", narrow, "--more-bits", "8")
     assert "--more-bits is how many bits --leave-float gives" in bits
+
+
+def test_equalized_layers_are_named_and_the_recipe_gives_the_same_file(tmp_path: Path) -> None:
+    made, recipe, again = (tmp_path / name for name in ("a.onnx", "a.json", "b.onnx"))
+    done = run(
+        *("cure", "resnet8-int8", "--equalization", *FEW),
+        *("-o", made, "--save-recipe", recipe),
+    )
+    assert done.returncode == 0, done.stderr
+    text = " ".join(done.stdout.split())
+    assert "equalization: 6 edits" in text
+    assert "without quantizers the outputs change by at most" in text
+    assert "stack1.conv1 to stack1.conv2: 16 channels divided by" in text
+    assert "stem is left as it is: 2 layers read what stem gives" in text
+    replayed = run(
+        "whatif", "resnet8-int8", "--recipe", recipe, "--images", 8, "--no-sqnr", "-o", again
+    )
+    assert replayed.returncode == 0, replayed.stderr
+    assert made.read_bytes() == again.read_bytes()

@@ -7,7 +7,17 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
-from planted import Plant, Planted, convnet, convnet_weights, finished, rows
+from planted import (
+    Plant,
+    Planted,
+    constant,
+    convnet,
+    convnet_weights,
+    finished,
+    rewritten,
+    rows,
+    set_constant,
+)
 
 from quantscope.arithmetic import QuantParams, dequantize, quantize
 from quantscope.cure import Cure, DoesNotApplyError, Readings, correct_biases
@@ -136,3 +146,25 @@ def test_a_model_that_is_corrected_already_has_nothing_to_correct(planted: Plant
     everything_off = [OffRole("weights"), OffRole("activations")]
     with pytest.raises(DoesNotApplyError, match="no channel is shifted by half a step"):
         correct_biases(editor, planted.calibration, edits=everything_off)
+
+
+def test_a_shift_counts_in_the_steps_that_the_bias_has_not_in_those_of_the_sums(
+    tmp_path: Path,
+) -> None:
+    def coarse(proto: onnx.ModelProto) -> None:
+        """Let the first layer's bias count in steps 64 times those of its sums."""
+        node = next(n for n in proto.graph.node if n.name == "first")
+        dequantize = next(n for n in proto.graph.node if n.output[0] == node.input[2])
+        integers, scale = dequantize.input[:2]
+        set_constant(proto, integers, np.rint(constant(proto, integers) / 64) + 5)
+        set_constant(proto, scale, constant(proto, scale) * 64)
+
+    plant = Plant(tmp_path, samples=rows(16, seed=1, shape=(4,)))
+    planted = plant.make(
+        two_layers(),
+        change=rewritten(coarse),
+        calibration=rows(32, seed=2, shape=(4,)),
+    )
+    cure = corrected(planted)
+    step = Editor(planted.quantized).network.tensor("first.bias").params.scale.max()
+    assert cure.before[0].shift > step**2 and cure.after[0].shift < (step / 2) ** 2

@@ -50,3 +50,21 @@ def test_the_interval_of_counts_covers_as_often_as_it_says() -> None:
         assert found is not None and found.interval_95 is not None
         covered += found.interval_95[0] <= 0.04 <= found.interval_95[1]
     assert 365 <= covered <= 400
+
+
+def test_a_sample_that_changes_by_two_is_one_sample() -> None:
+    values = np.array([2.0] * 4 + [-1.0] + [0.0] * 95)
+    found = estimate_mean(values, counts=True)
+    assert found is not None and found.value == pytest.approx(0.07)
+    assert found.p_value == pytest.approx(stats.binomtest(1, 5).pvalue)
+
+
+def test_the_interval_covers_where_samples_change_by_two() -> None:
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(400):
+        values = rng.choice([-2.0, 0.0, 2.0], 200, p=[0.03, 0.91, 0.06])
+        found = estimate_mean(values, counts=True)
+        assert found is not None and found.interval_95 is not None
+        covered += found.interval_95[0] <= 0.06 <= found.interval_95[1]
+    assert 365 <= covered <= 400

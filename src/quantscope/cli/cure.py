@@ -52,6 +52,13 @@ def command(
         typer.Option(help="Write the layers left float, FILE.txt for quantize --exclude-from."),
         Writes(".txt"),
     ] = None,
+    equalization: Annotated[
+        bool,
+        typer.Option(
+            "--equalization",
+            help="Rescale channels between layers until their weights are as large on both sides.",
+        ),
+    ] = False,
     best_range: Annotated[
         bool,
         typer.Option("--best-range", help="Give tensors the ranges that cost least."),
@@ -146,6 +153,7 @@ def command(
     chosen = _choose(
         leave_float=leave_float,
         more_bits=more_bits,
+        equalization=equalization,
         best_range=best_range,
         range_of=range_of,
         range_by=range_by,
@@ -188,6 +196,7 @@ def _choose(
     *,
     leave_float: list[str] | None,
     more_bits: int | None,
+    equalization: bool,
     best_range: bool,
     range_of: list[str] | None,
     range_by: str,
@@ -202,6 +211,7 @@ def _choose(
 
     wanted = {
         "leave float": bool(leave_float),
+        "equalization": equalization,
         "best range": best_range,
         "rounding": rounding,
         "bias correction": bias_correction,

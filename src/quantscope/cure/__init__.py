@@ -11,6 +11,7 @@ How it is put together
   original, on calibration samples; `layer_errors.py` what lies between the two.
 - `bias_correction.py` and `best_range.py` are a cure each (`range_choices.py` has what it
   chooses from, `outcome.py` tries edits by what the network gives).
+- `equalization.py` rescales channels between layers; `readings.py` undoes it where it compares.
 - `leave_float.py` takes the quantization of the layers that pay back.
 - `rounding.py` is another: `gram.py` sums the products of a layer's inputs, `best_rounding.py`
   rounds weights so that what comes of them stays.
@@ -33,6 +34,7 @@ from quantscope.cure.course import (
     shared_rows,
     take_course,
 )
+from quantscope.cure.equalization import equalize
 from quantscope.cure.layer_errors import LayerError
 from quantscope.cure.leave_float import exclusion_list, leave_float
 from quantscope.cure.readings import Readings
@@ -55,6 +57,7 @@ __all__ = [
     "choose_ranges",
     "choose_rounding",
     "correct_biases",
+    "equalize",
     "exclusion_list",
     "leave_float",
     "shared_rows",

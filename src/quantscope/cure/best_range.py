@@ -51,6 +51,7 @@ def choose_ranges(
     readings = open_readings(model, samples, float_model)
     editor, in_force = readings.editor, tuple(edits)
     now = {c.tensor: c.after for c in editor.preview(in_force).changes}
+    rescaled = {name for pair, _ in editor.rescaled_by(in_force) for name in pair.between}
     left_out: list[LeftOut] = []
     groups = list(_groups(readings, _chosen(readings, targets)))
     counted: BestRanges | None = None
@@ -74,8 +75,15 @@ def choose_ranges(
         if params is None:
             left_out.append(LeftOut(first.name, "it is switched off"))
             continue
+        if not rescaled.isdisjoint(t.name for t in group):
+            left_out.append(LeftOut(first.name, "its channels are rescaled, and its range with it"))
+            continue
         try:
-            choices = list(range_choices(readings, group, params, counted, tries=by == "effect"))
+            choices = list(
+                range_choices(
+                    readings, group, params, counted, edits=in_force, tries=by == "effect"
+                )
+            )
             editor.preview([*in_force, *made, *choices[0].edits])
         except (BadConfigError, BadModelError) as error:
             left_out.append(LeftOut(first.name, str(error).rstrip(".")))
@@ -149,7 +157,7 @@ def _groups(readings: Readings, chosen: Sequence[QuantTensor]) -> Iterator[list[
 def _treated(group: Sequence[QuantTensor], found: RangeChoice, by: RangeBy) -> Treated:
     others = f" (and {', '.join(t.name for t in group[1:])})" * bool(group[1:])
     gain = (
-        f"its own error {found.gain_db:+.2f} dB"
+        f"{abs(found.gain_db):.2f} dB {'less' if found.gain_db >= 0 else 'more'} error of its own"
         if by == "effect"
         else (f"{found.gain_db:.2f} dB less error")
     )

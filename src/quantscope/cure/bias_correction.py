@@ -53,13 +53,15 @@ def correct_biases(
         )
     before = readings.errors(in_force, what="Comparing layers", progress=progress)
     wanted = readings.find_float_means(progress)
+    divided = readings.divided_by(in_force)
     for each in chosen:
         total = MeanSum(each.axis)
         now = [*in_force, *made]
         what = f"Measuring the shift of {each.name}"
         for found, _ in readings.read(now, [each.value], what=what, progress=progress):
             total.add(found[each.value])
-        shift = wanted[each.name] - total.mean
+        # A channel that is rescaled has its mean in other units than the float network.
+        shift = wanted[each.name] / divided.get(each.name, 1.0) - total.mean
         edit = ShiftBias(str(each.bias), tuple(float(np.float32(by)) for by in shift))
         if (np.abs(shift) < _step_of(readings.editor, now, edit.tensor) / 2).all():
             left_out.append(LeftOut(each.name, "no channel is shifted by half a step of its bias"))

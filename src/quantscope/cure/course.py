@@ -9,6 +9,7 @@ import numpy as np
 
 from quantscope.cure.best_range import choose_ranges
 from quantscope.cure.bias_correction import correct_biases
+from quantscope.cure.equalization import equalize
 from quantscope.cure.leave_float import leave_float
 from quantscope.cure.readings import Readings
 from quantscope.cure.results import Cure, DoesNotApplyError
@@ -47,14 +48,15 @@ class CureFunction(Protocol):
 
 CURES: Mapping[str, CureFunction] = {
     "leave float": leave_float,
+    "equalization": equalize,
     "best range": choose_ranges,
     "rounding": choose_rounding,
     "bias correction": correct_biases,
 }
 """The cures in the order in which a course takes them: each one's ground is laid by those before.
 
-A range comes before the integers that count in it, and the means come last, for all else moves
-them.
+Weights are rescaled before ranges are chosen for them, a range before the integers that count in
+it, and the means come last, for all else moves them.
 """
 
 

@@ -57,16 +57,18 @@ def range_choices(
     params: QuantParams,
     counted: BestRanges | None,
     *,
+    edits: Sequence[Edit],
     tries: bool,
 ) -> Iterator[RangeChoice]:
     """Give the range of least squared error first, then, to be tried, shares of the extremes.
 
-    The tensors of a group have their scale in common; `params` are what the first has by now.
+    The tensors of a group have their scale in common; `params` are what the first has under
+    `edits`.
     """
     if group[0].role == "activation":
         yield from _activation_choices(group, params, counted, tries=tries)
     else:
-        yield from _weight_choices(readings, group, params, tries=tries)
+        yield from _weight_choices(readings, group, params, edits, tries=tries)
 
 
 def _activation_choices(
@@ -111,14 +113,19 @@ def join_spreads(spreads: Sequence[Spread]) -> Spread:
 
 
 def _weight_choices(
-    readings: Readings, group: Sequence[QuantTensor], params: QuantParams, *, tries: bool
+    readings: Readings,
+    group: Sequence[QuantTensor],
+    params: QuantParams,
+    edits: Sequence[Edit],
+    *,
+    tries: bool,
 ) -> Iterator[RangeChoice]:
     """Hold the stored values themselves against each range, all channels at a time."""
     tensor = group[0]
     if params.block_size:
         raise BadConfigError("it has a scale for each block, which are not chosen here")
     rows = np.concatenate(
-        [_by_channel(readings.editor.float_values(t.name), params) for t in group], axis=1
+        [_by_channel(readings.editor.float_values(t.name, edits), params) for t in group], axis=1
     )
     symmetric = is_symmetric(tensor.params)
     now = _as_rows(params)

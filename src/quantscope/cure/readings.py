@@ -107,10 +107,21 @@ class Readings:
             self.float_means.update({name: each.mean for name, each in sums.items()})
         return self.float_means
 
+    def divided_by(self, edits: Sequence[Edit]) -> Mapping[str, Array]:
+        """Give what edits divide the channels of layers' outputs by, by the layer's name."""
+        found: dict[str, Array] = {}
+        for pair, factors in self.editor.rescaled_by(edits):
+            found[pair.first.name] = found.get(pair.first.name, 1.0) * factors
+        return found
+
     def errors(
         self, edits: Sequence[Edit], *, what: str = "Comparing layers", progress: Progress = silent
     ) -> tuple[LayerError, ...]:
-        """Find each layer's error under these edits; none where no layer has a counterpart."""
+        """Find each layer's error under these edits; none where no layer has a counterpart.
+
+        Channels that edits rescale are compared in the float network's units.
+        """
+        divided = self.divided_by(edits)
         if not self.layers:
             return ()
         sums = {each.name: ErrorSums(each.name, each.axis) for each in self.layers}
@@ -118,7 +129,10 @@ class Readings:
         float_names = [each.float_value for each in self.layers]
         for found, floats in self.read(edits, names, float_names, what=what, progress=progress):
             for each in self.layers:
-                sums[each.name].add(floats[each.float_value], found[each.value])
+                values = found[each.value]
+                if each.name in divided:
+                    values = values * _along(divided[each.name], values.ndim, each.axis)
+                sums[each.name].add(floats[each.float_value], values)
         return tuple(each.result() for each in sums.values())
 
 
@@ -137,6 +151,12 @@ class MeanSum:
     @property
     def mean(self) -> Array:
         return np.asarray(self._sum / max(self._count, 1))
+
+
+def _along(factors: Array, rank: int, axis: int) -> Array:
+    shape = [1] * rank
+    shape[axis] = factors.size
+    return factors.reshape(shape)
 
 
 def _rows(array: Array, batch: Any) -> Array:

@@ -108,7 +108,7 @@ def _round_layer(
         raise BadModelError(f"its weights are those of {len(weight.consumers)} layers")
     if not weight.has_data or layer.inputs[1].quant is not weight or not layer.activations:
         raise BadModelError("its weights are no stored second input")
-    floats = np.asarray(editor.float_values(weight.name), np.float64)
+    floats = np.asarray(editor.float_values(weight.name, edits), np.float64)
     check_layer(layer, floats.shape)
     scale, zero_point = _of_rows(each, params, floats)
     gram = Gram(layer, floats.shape)
@@ -139,8 +139,8 @@ def _round_layer(
     gain = float(10 * np.log10(errors[0] / errors[1])) if errors[1] > 0 else float("inf")
     return SetIntegers(weight.name, pack_integers(integers)), Treated(
         weight.name,
-        f"{turned:,} of {floats.size:,} integers change: {gain:.2f} dB less error in the "
-        f"layer's outputs",
+        f"{turned:,} of {floats.size:,} integers change: {gain:.2f} dB less error that "
+        f"these weights add to the layer's outputs",
         {
             "integers_changed": turned,
             "integers": int(floats.size),

@@ -86,6 +86,9 @@ class Bench:
         same = zip(self._answers[_BASE], outputs.values(), strict=True)
         self._answers[name] = dict(same)
 
+    def knows(self, name: str) -> bool:
+        return name in self._answers
+
     @property
     def base(self) -> Outputs:
         return self._answers[_BASE]

@@ -88,7 +88,9 @@ def diagnose(
     found = tuple(_without_vain(finding, origin) for finding in find_all(evidence))
     bench = Bench(editor, samples, chosen, threads)
     candidates = layer_candidates(editor, evidence.comparison)
-    bench.run(_variants(candidates.chosen, found), what="Switching parts off", progress=progress)
+    bench.run(
+        _variants(editor, candidates.chosen, found), what="Switching parts off", progress=progress
+    )
     bench.check_finite()
     if bench.is_exact:
         raise BadModelError(
@@ -203,7 +205,9 @@ def _gather(
     return replace(evidence, best_ranges={each.tensor: each for each in counted.ranges})
 
 
-def _variants(layers: Sequence[str], findings: Sequence[Finding]) -> Mapping[str, Sequence[Edit]]:
+def _variants(
+    editor: Editor, layers: Sequence[str], findings: Sequence[Finding]
+) -> Mapping[str, Sequence[Edit]]:
     """Give all that one sweep measures: the account, the layers, and what findings are about."""
     variants: dict[str, Sequence[Edit]] = {
         _WEIGHTS: [OffRole("weights")],
@@ -214,14 +218,23 @@ def _variants(layers: Sequence[str], findings: Sequence[Finding]) -> Mapping[str
     variants |= {
         _FINDING + f.kind: [Off(name) for name in f.tensors]
         for f in findings
-        if f.cost_of == "tensors" and f.tensors
+        if f.cost_of == "tensors" and _can_be_off(editor, f.tensors)
     }
     return variants
 
 
+def _can_be_off(editor: Editor, tensors: Sequence[str]) -> bool:
+    """Say whether all of them can be switched off; else what they cost cannot be measured."""
+    try:
+        editor.preview([Off(name) for name in tensors])
+    except QuantscopeError:
+        return False
+    return bool(tensors)
+
+
 def _with_cost(finding: Finding, bench: Bench) -> Finding:
     cost: Gain | None = None
-    if finding.cost_of == "tensors" and finding.tensors:
+    if finding.cost_of == "tensors" and bench.knows(_FINDING + finding.kind):
         cost = bench.gain_of(_FINDING + finding.kind)
     elif finding.cost_of == "kernels":
         cost = bench.gain(bench.base, over=bench.outputs("runtime"))

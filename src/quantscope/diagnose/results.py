@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from math import isnan
 from typing import Any, Literal
 
-import numpy as np
-
 from quantscope.data import Samples
 from quantscope.edit import Edit, describe, edit_to_dict
 from quantscope.run import Origin, Score, ScoreDelta
@@ -235,13 +233,13 @@ class Account:
     def would_do(self) -> int | None:
         """How many samples would tell this loss from chance; None where these do, or none can.
 
-        A loss of d with deviation s between samples has an interval of about 2 s / sqrt(n).
+        The interval shrinks with the root of their number, and shall end before zero.
         """
-        change = self.loss.delta.by_sample
-        known = change[~np.isnan(change)]
-        if self.loss.is_sure or known.size < 2 or not self.loss.value:
+        loss, ends = self.loss.delta.delta, self.loss.delta.interval_95
+        if self.loss.is_sure or ends is None or self.loss.value <= 0:
             return None
-        return int((2 * known.std() / self.loss.value) ** 2) + 1
+        reach = loss - ends[0] if loss > 0 else ends[1] - loss
+        return int(self.loss.delta.samples * (reach / loss) ** 2) + 1
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -5,7 +5,8 @@ How it is put together
   `packed.py` that of many integers; `recipe.py` keeps a list of them.
 - `editor.py` applies them: `plan.py` (with `settings.py` and, for bits, `widths.py`) decides what
   each tensor shall be, `outcome.py` (with `values.py` and `biases.py`) what that makes of it, on
-  the wiring of a QDQ graph (`wiring.py`); `clips.py` knows ReLUs that a quantizer stands for.
+  the wiring of a QDQ graph (`wiring.py`); `clips.py` knows ReLUs that a quantizer stands for,
+  `rescale.py` the layers whose channels between them can be rescaled.
 - `subject.py` is the protocol of a model under edits; `onnx/` and `torch/` write it. `applied.py`
   is what comes of it, `changes.py` says what changed.
 
@@ -26,6 +27,7 @@ from quantscope.edit.edits import (
     On,
     OnRole,
     RangeRule,
+    ScaleChannels,
     SetBits,
     SetChannel,
     SetInteger,
@@ -39,8 +41,10 @@ from quantscope.edit.edits_json import edit_from_dict, edit_to_dict
 from quantscope.edit.packed import pack_integers, unpack_integers
 from quantscope.edit.parse import describe, parse_bits, parse_off, parse_on, parse_range, parse_set
 from quantscope.edit.recipe import Recipe, guided_recipes, replay
+from quantscope.edit.rescale import Neighbours
 from quantscope.edit.settings import ROLES, find_target, parts_of, stays_symmetric
 from quantscope.edit.subject import open_subject
+from quantscope.edit.values import TAKEN_AS_FLOAT
 from quantscope.edit.widths import MANY
 from quantscope.model import lift_to_qdq
 
@@ -48,6 +52,7 @@ __all__ = [
     "MANY",
     "RANGE_RULES",
     "ROLES",
+    "TAKEN_AS_FLOAT",
     "Applied",
     "Change",
     "Edit",
@@ -55,6 +60,7 @@ __all__ = [
     "EditedRole",
     "Editor",
     "FlipBit",
+    "Neighbours",
     "Off",
     "OffRole",
     "On",
@@ -62,6 +68,7 @@ __all__ = [
     "Preview",
     "RangeRule",
     "Recipe",
+    "ScaleChannels",
     "SetBits",
     "SetChannel",
     "SetInteger",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from quantscope.arithmetic import QuantParams
 from quantscope.edit.plan import EditPlan
-from quantscope.edit.values import FloatValues, with_edits
+from quantscope.edit.values import FloatValues, rescale, with_edits
 from quantscope.edit.wiring import BiasSite, Wiring
 from quantscope.errors import BadConfigError
 
@@ -47,25 +47,30 @@ def bias_outcomes(
 
     Where its input or weights are float, there is no rule that it could follow: it stays as stored.
     """
-    for site in wiring.sites_of({*plan.off, *plan.params, *plan.integers, *plan.shifts}):
+    reached = {*plan.off, *plan.params, *plan.integers, *plan.shifts, *plan.factors}
+    for site in wiring.sites_of(reached):
         # One whose scale is too small to be shown is no tensor: it goes with its weights.
         if (site.name if site.name in wiring.tensors else site.w) in plan.off:
-            yield BiasOutcome(site, None, None, _float_bias(site, wiring, floats))
+            yield BiasOutcome(site, None, None, _float_bias(site, wiring, floats, plan))
             continue
         edits = plan.integers.get(site.name, [])
         shift = plan.shifts.get(site.name)
-        if not edits and shift is None and plan.params.keys().isdisjoint((site.x, site.w)):
+        is_rescaled = site.name in plan.factors
+        follows = is_rescaled or not plan.params.keys().isdisjoint((site.x, site.w))
+        if not edits and shift is None and not follows:
             continue
-        scale, moved = _moved(site, wiring, plan)
-        stored_scale, integers = read_stored_bias(site, wiring)
+        scale, integers = read_stored_bias(site, wiring)
+        wanted, moved = _moved(site, wiring, plan)
+        if is_rescaled:
+            moved = np.ones(moved.shape, bool)
         if moved.any():
-            integers = _derive(site, wiring, floats, plan, scale, moved)
+            scale, integers = wanted, _derive(site, wiring, floats, plan, wanted, moved)
         if shift is not None:
             integers = _shifted(site, integers, scale, shift)
         if edits:
             integers = with_edits(integers, _BIAS, edits, axis=0, note=note)
         if moved.any() or edits or shift is not None:
-            yield BiasOutcome(site, scale if moved.any() else stored_scale, integers, None)
+            yield BiasOutcome(site, scale, integers, None)
 
 
 def _moved(site: BiasSite, wiring: Wiring, plan: EditPlan) -> tuple[Array, Array]:
@@ -107,12 +112,13 @@ def is_derived(site: BiasSite, wiring: Wiring) -> bool:
     )
 
 
-def _float_bias(site: BiasSite, wiring: Wiring, floats: FloatValues) -> Array:
+def _float_bias(site: BiasSite, wiring: Wiring, floats: FloatValues, plan: EditPlan) -> Array:
     scale, integers = read_stored_bias(site, wiring)
-    return floats.named(
+    real = floats.named(
         site.name,
         lambda: np.asarray(integers * scale.astype(np.float32), np.float32).astype(scale.dtype),
     )
+    return rescale(real, plan.factors.get(site.name))
 
 
 def _derive(
@@ -124,7 +130,7 @@ def _derive(
     moved: Array,
 ) -> Array:
     """Round the float bias to its new scale; raise if that leaves int32."""
-    real = _float_bias(site, wiring, floats).astype(np.float32)
+    real = _float_bias(site, wiring, floats, plan).astype(np.float32)
     old_scale, old = read_stored_bias(site, wiring)
     _check(site, wiring, plan, real, scale, old_scale)
     fresh = _steps(real, scale).astype(np.int32)

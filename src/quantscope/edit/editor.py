@@ -1,23 +1,25 @@
 """The editor applies edits to a quantized model of any kind of file. The file stays as it is."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 from numpy.typing import NDArray
 
 from quantscope.edit.applied import Applied, Preview, state_edits
 from quantscope.edit.changes import NOTHING_CHANGED, changes_of, clip_notes, warnings_of
-from quantscope.edit.edits import Edit
+from quantscope.edit.edits import Edit, ScaleChannels
 from quantscope.edit.outcome import Outcome, resolve
 from quantscope.edit.plan import EditPlan, is_editable, make_plan
+from quantscope.edit.rescale import Neighbours, factors_of, find_neighbours
 from quantscope.edit.subject import Clips, open_subject
 from quantscope.edit.values import FloatValues
 from quantscope.edit.widths import MANY, tensors_with_bits
 from quantscope.edit.wiring import BiasSite, Wiring, wire
-from quantscope.errors import BadModelError
+from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import (
     PROVENANCE_KEY,
     Model,
@@ -67,12 +69,43 @@ class Editor:
         """Name the other tensors that have their scale in common with this one."""
         return self._wiring.scale_mates.get(tensor, ())
 
-    def float_values(self, tensor: str) -> NDArray[Any]:
-        """Give what a stored tensor is rounded from, read-only.
+    def float_values(self, tensor: str, edits: Sequence[Edit] = ()) -> NDArray[Any]:
+        """Give what a stored tensor is rounded from under edits, not to be changed.
 
         Where no float model says it, that is what its integers stand for.
         """
-        return self._floats.of(self._subject.network.tensor(tensor))
+        factors = factors_of(self.rescaled_by(edits))
+        return self._floats.rescaled(self._subject.network.tensor(tensor), factors)
+
+    @cached_property
+    def neighbours(self) -> tuple[tuple[Neighbours, ...], Mapping[str, str]]:
+        """The layers whose channels between them can be rescaled; why others are the first of none.
+
+        Only where edits can do so: of ONNX files.
+        """
+        if self._subject.suffix != ".onnx":
+            why = "channels of a PyTorch program are not rescaled"
+            layers = (layer for layer in self.stated_network.layers if layer.weight is not None)
+            return (), {layer.name: why for layer in layers}
+        return find_neighbours(self._subject.network, self._wiring, self.clips)
+
+    def rescaled_by(
+        self, edits: Sequence[Edit]
+    ) -> tuple[tuple[Neighbours, NDArray[np.float64]], ...]:
+        """Give the layers that edits rescale the channels between, and what they divide them by."""
+        found = [edit for edit in edits if isinstance(edit, ScaleChannels)]
+        return tuple(
+            (self._neighbours(e.first, e.second), np.asarray(e.factors, np.float64)) for e in found
+        )
+
+    def _neighbours(self, first: str, second: str) -> Neighbours:
+        pairs, reasons = self.neighbours
+        pair = next((pair for pair in pairs if pair.names == (first, second)), None)
+        if pair is not None:
+            return pair
+        layer = self.stated_network.layer(first)
+        why = reasons.get(layer.name, f"{second} does not follow it")
+        raise BadConfigError(f"The channels from {first} to {second} cannot be rescaled: {why}")
 
     def integers_under(self, edits: Sequence[Edit], tensor: str) -> NDArray[Any]:
         """Give a stored tensor's integers as edits leave them."""
@@ -134,6 +167,10 @@ class Editor:
         edits = tuple(edits)
         return self._preview(edits, *self._resolve(edits))
 
+    def float_notes(self) -> tuple[str, ...]:
+        """Say in one line which constants, of all that edits have reached, have no float values."""
+        return self._floats.all_notes()
+
     def bit_groups(self, target: str) -> list[tuple[QuantTensor, tuple[str, ...]]]:
         """Give the tensors that `SetBits` means by a target, each with those that share its scale.
 
@@ -153,7 +190,14 @@ class Editor:
 
     def _resolve(self, edits: tuple[Edit, ...]) -> tuple[EditPlan, Outcome]:
         subject = self._subject
-        plan = make_plan(self._wiring, subject.network, edits, self._floats, packs=subject.packs)
+        plan = make_plan(
+            self._wiring,
+            subject.network,
+            edits,
+            self._floats,
+            neighbours=self._neighbours,
+            packs=subject.packs,
+        )
         return plan, resolve(plan, self._wiring, self._subject.network, self._floats)
 
     def _preview(self, edits: tuple[Edit, ...], plan: EditPlan, outcome: Outcome) -> Preview:

@@ -96,6 +96,20 @@ class ShiftBias:
 
 
 @dataclass(frozen=True)
+class ScaleChannels:
+    """Divides the channels between two layers by factors, which leaves the float function as it is.
+
+    The weights and the bias of layer `first` are divided by them, those of layer `second`, which
+    reads them, multiplied. All are rounded anew, over the extremes of their weights; the range of
+    what lies between stays, until another edit sets it.
+    """
+
+    first: str
+    second: str
+    factors: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class FlipBit:
     """Flips one bit of one stored integer; bit 0 is the least significant."""
 
@@ -141,6 +155,7 @@ Edit = (
     | SetChannel
     | SetIntegers
     | ShiftBias
+    | ScaleChannels
     | FlipBit
     | Off
     | On

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.arithmetic import QuantParams
+from quantscope.arithmetic import QuantParams, quantize
 from quantscope.edit.biases import BiasOutcome, bias_outcomes
 from quantscope.edit.plan import EditPlan
 from quantscope.edit.values import FloatValues, round_anew, with_edits
@@ -50,7 +50,7 @@ def resolve(plan: EditPlan, wiring: Wiring, network: Network, floats: FloatValue
     """Find parameters, integers and float values of all that a plan reaches; nothing is written."""
     notes = list(plan.notes)
     biases = tuple(bias_outcomes(plan, wiring, floats, notes.append))
-    reached = {*plan.params, *plan.off, *plan.integers} - wiring.derived
+    reached = {*plan.params, *plan.off, *plan.integers, *plan.factors} - wiring.derived
     tensors = tuple(
         _outcome(plan, network, floats, wiring.tensors[name], notes)
         for name in wiring.in_order(reached)
@@ -67,16 +67,19 @@ def _outcome(
     if not tensor.has_data:
         return TensorOutcome(tensor, None if is_off else params)
     if is_off:
-        return TensorOutcome(tensor, None, real=floats.of(tensor))
+        return TensorOutcome(tensor, None, real=floats.rescaled(tensor, plan.factors))
     old = tensor.integers()
     new = old
-    if params != tensor.params:
+    is_rescaled = tensor.name in plan.factors
+    if is_rescaled:
+        new = quantize(floats.rescaled(tensor, plan.factors), params)
+    elif params != tensor.params:
         new = round_anew(old, tensor.params, params, floats.of(tensor))
-        if others := floats.count_unrounded(tensor):
-            notes.append(
-                f"{others} integers of {tensor.name} are not the nearest to its float values in "
-                "the file; where the parameters move, they are now"
-            )
+    if (is_rescaled or params != tensor.params) and (others := floats.count_unrounded(tensor)):
+        notes.append(
+            f"{others} integers of {tensor.name} are not the nearest to its float values in "
+            "the file; where the parameters move, they are now"
+        )
     if tensor.name in plan.integers:
         axis = edited_channel_axis(network, tensor)
         edits = plan.integers[tensor.name]
@@ -89,7 +92,7 @@ def _outcome(
         params,
         new if changed or params.dtype != tensor.params.dtype else None,
         integers_changed=changed,
-        set_by_hand=tensor.name in plan.integers,
+        set_by_hand=tensor.name in plan.integers or is_rescaled,
     )
 
 

@@ -12,6 +12,7 @@ from quantscope.edit.edits import (
     On,
     OnRole,
     RangeRule,
+    ScaleChannels,
     SetBits,
     SetChannel,
     SetInteger,
@@ -130,6 +131,8 @@ def describe(edit: Edit) -> str:  # noqa: PLR0911, PLR0912 -- one for each kind
             return f"all integers of {tensor} set"
         case ShiftBias(tensor, by):
             return f"{tensor} plus {_numbers_text(by)}"
+        case ScaleChannels(first, second, factors):
+            return f"channels from {first} to {second} divided by {_numbers_text(factors)}"
         case FlipBit(tensor, index, bit):
             return f"bit {bit} of integer {_place(index)} of {tensor} flipped"
         case Off(target):

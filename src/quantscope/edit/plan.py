@@ -13,7 +13,7 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.arithmetic import QuantParams
+from quantscope.arithmetic import QuantParams, minmax_params
 from quantscope.edit.edits import (
     Edit,
     FlipBit,
@@ -21,6 +21,7 @@ from quantscope.edit.edits import (
     OffRole,
     On,
     OnRole,
+    ScaleChannels,
     SetBits,
     SetChannel,
     SetInteger,
@@ -32,8 +33,10 @@ from quantscope.edit.edits import (
 )
 from quantscope.edit.packed import unpack_integers
 from quantscope.edit.parse import describe
+from quantscope.edit.rescale import FindNeighbours, Neighbours, factors_of
 from quantscope.edit.settings import (
     ROLES,
+    checked,
     find_target,
     find_tensor,
     with_range,
@@ -215,6 +218,10 @@ class EditPlan:
     integers: dict[str, list[IntegerEdit]] = field(default_factory=dict)
     shifts: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     """The real values that are added to biases."""
+    rescaled: list[tuple[Neighbours, NDArray[np.float64]]] = field(default_factory=list)
+    """The layers whose channels between them are divided, with what they are divided by."""
+    factors: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    """What the float values of constants are multiplied with for that."""
     named: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     packs: bool = True
@@ -230,15 +237,20 @@ def make_plan(
     edits: Sequence[Edit],
     floats: FloatValues,
     *,
+    neighbours: FindNeighbours,
     packs: bool = True,
 ) -> EditPlan:
     """Add up the edits in their order; raise one line for the first that cannot be.
 
-    `packs` says whether the kind of file has a type of 4 bits for stored integers.
+    `packs` says whether the kind of file has a type of 4 bits for stored integers, `neighbours`
+    which layers can be rescaled.
     """
     plan = EditPlan(packs=packs)
     for edit in edits:
         before = dict(plan.params), set(plan.off)
+        if isinstance(edit, ScaleChannels):
+            _rescale(plan, wiring, edit, floats, neighbours(edit.first, edit.second))
+            continue
         _add(plan, wiring, network, edit, floats)
         if not isinstance(edit, IntegerEdit | ShiftBias) and before == (plan.params, plan.off):
             plan.notes.append(f"Changes nothing, it is so already: {describe(edit)}")
@@ -247,7 +259,42 @@ def make_plan(
     return plan
 
 
-def _add(plan: EditPlan, wiring: Wiring, network: Network, edit: Edit, floats: FloatValues) -> None:
+def _rescale(
+    plan: EditPlan, wiring: Wiring, edit: ScaleChannels, floats: FloatValues, pair: Neighbours
+) -> None:
+    """Divide the channels between two layers; their weights get the ranges of what they become."""
+    factors = np.asarray(edit.factors, np.float64)
+    if factors.size != pair.channels:
+        raise BadConfigError(
+            f"{factors.size} factors are given for the channels from {edit.first} to "
+            f"{edit.second}, which are {pair.channels}"
+        )
+    if not (np.isfinite(factors) & (factors > 0)).all():
+        bad = factors[int(np.argmin(np.isfinite(factors) & (factors > 0)))]
+        raise BadConfigError(
+            f"A factor for the channels from {edit.first} to {edit.second} is {bad:g}; give "
+            f"positive numbers"
+        )
+    for name in (pair.weight.name, pair.second_weight.name, pair.bias):
+        if name in plan.integers:
+            raise BadConfigError(
+                f"Integers of {name} are set before its channels are rescaled, which rounds all "
+                f"anew; rescale first"
+            )
+    plan.rescaled.append((pair, factors))
+    plan.factors = factors_of(plan.rescaled)
+    if pair.bias in plan.shifts:
+        plan.shifts[pair.bias] = plan.shifts[pair.bias] / factors
+    for tensor in (pair.weight, pair.second_weight):
+        check_editable(wiring, tensor)
+        real = floats.rescaled(tensor, plan.factors)
+        now = plan.params_of(tensor)
+        _move(plan, wiring, tensor, checked(tensor, lambda r=real, n=now: minmax_params(r, n)))
+
+
+def _add(  # noqa: PLR0912 -- one for each kind
+    plan: EditPlan, wiring: Wiring, network: Network, edit: Edit, floats: FloatValues
+) -> None:
     match edit:
         case SetScale(name):
             tensor = _with_own_scale(wiring, network, name)
@@ -286,6 +333,8 @@ def _add(plan: EditPlan, wiring: Wiring, network: Network, edit: Edit, floats: F
                 parts = tuple(_that_can_be_off(plan, wiring, parts))
                 plan.named.update(part.name for part in parts)
             _switch(plan, wiring, parts, off=isinstance(edit, OffRole))
+        case ScaleChannels():
+            raise AssertionError("done by `make_plan`")
         case _:
             assert_never(edit)
 
@@ -375,7 +424,7 @@ def _set_bits(
     if edit.range != "keep":
         for tensor in chosen:
             if tensor.name in moved:
-                params = with_rule(tensor, plan.params_of(tensor), edit.range, floats)
+                params = with_rule(tensor, plan.params_of(tensor), edit.range, floats, plan.factors)
                 _move(plan, wiring, tensor, params)
 
 

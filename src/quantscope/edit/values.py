@@ -1,6 +1,6 @@
 """This module keeps the float values of constants, rounds them, and edits single integers."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ from quantscope.errors import BadConfigError
 from quantscope.model import Pairing, QuantTensor
 
 Array = NDArray[Any]
+
+TAKEN_AS_FLOAT = "what the integers stand for is taken as the float values"
 
 
 class FloatValues:
@@ -61,8 +63,18 @@ class FloatValues:
             self._known[name] = found
         return self._known[name]
 
-    def ranged(self, tensor: QuantTensor, params: QuantParams, *, best: bool) -> QuantParams:
+    def rescaled(self, tensor: QuantTensor, factors: Mapping[str, Array]) -> Array:
+        """Give the float values of a stored tensor times its factors, if it is among those."""
+        real = self.of(tensor)
+        return rescale(real, factors.get(tensor.name))
+
+    def ranged(
+        self, tensor: QuantTensor, params: QuantParams, factors: Mapping[str, Array], *, best: bool
+    ) -> QuantParams:
         """Give parameters over the best range of a stored tensor's float values, or all of them."""
+        if tensor.name in factors:
+            choose = best_params if best else minmax_params
+            return choose(self.rescaled(tensor, factors), params)
         key = tensor.name, params, best
         if key not in self._ranged:
             choose = best_params if best else minmax_params
@@ -90,7 +102,11 @@ class FloatValues:
             if self._float_model is None
             else f"{self._float_model} has no counterpart"
         )
-        yield f"{why} for {shown}: what the integers stand for is taken as the float values"
+        yield f"{why} for {shown}: {TAKEN_AS_FLOAT}"
+
+    def all_notes(self) -> tuple[str, ...]:
+        """Say in one line which tensors of all that were asked for have no known float values."""
+        return tuple(self.notes(iter(self._dequantized)))
 
     def _look_up(self, name: str, float_name: str | None) -> Array | None:
         stored = self._graph.array(float_name) if float_name else None
@@ -98,6 +114,11 @@ class FloatValues:
             return stored
         pair = self._pairs.get(name)
         return None if pair is None else pair.float_values()
+
+
+def rescale(real: Array, factor: Array | None) -> Array:
+    """Multiply float values in float64, and round once to their type."""
+    return real if factor is None else np.asarray(real * factor, real.dtype)
 
 
 IntegerEdit = SetInteger | SetChannel | SetIntegers | FlipBit

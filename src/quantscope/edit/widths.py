@@ -1,6 +1,6 @@
 """This module gives tensors other bits, and the ranges that go with them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from quantscope.arithmetic import (
     QuantParams,
@@ -9,7 +9,7 @@ from quantscope.arithmetic import (
 )
 from quantscope.edit.edits import RANGE_RULES, RangeRule, SetBits, SetRange
 from quantscope.edit.settings import ALL, ROLES, checked, find_target, with_range
-from quantscope.edit.values import FloatValues
+from quantscope.edit.values import Array, FloatValues
 from quantscope.errors import BadConfigError
 from quantscope.model import Network, QuantTensor
 
@@ -75,10 +75,14 @@ def with_rule(
     params: QuantParams,
     rule: RangeRule | tuple[float, float],
     floats: FloatValues,
+    factors: Mapping[str, Array],
 ) -> QuantParams:
-    """Give the parameters over another range: two ends, or a rule for stored values."""
+    """Give the parameters over another range: two ends, or a rule for stored values.
+
+    `factors` are those that float values are multiplied with before.
+    """
     if isinstance(rule, tuple):
         return with_range(tensor, params, SetRange(tensor.name, *rule))
     if rule == "keep":
         return params
-    return checked(tensor, lambda: floats.ranged(tensor, params, best=rule == "best"))
+    return checked(tensor, lambda: floats.ranged(tensor, params, factors, best=rule == "best"))

@@ -31,6 +31,7 @@ from quantscope.quantize.layers import (
     nodes_by_layer,
     tensor_overrides,
 )
+from quantscope.quantize.lost_biases import lost_biases
 from quantscope.quantize.onnx_prepare import first_line, pre_process, quiet
 from quantscope.quantize.result import (
     PROVENANCE_KEY,
@@ -93,7 +94,8 @@ def quantize_onnx(
                 if node.output and not node.name
             },
         )
-        pieces = find_pieces(config, floats, file.hollow.graph, onnx.load(prepared).graph)
+        graph = onnx.load(prepared).graph
+        pieces = find_pieces(config, floats, file.hollow.graph, graph)
         ranges = tensor_ranges(prepared, config, rows, threads=threads, progress=progress)
         model = _quantize(prepared, ranges, config, pieces, source=float_path)
     _keep_node_metadata(model, file)
@@ -102,6 +104,7 @@ def quantize_onnx(
     )
     warnings = (
         *random_warnings(rows.samples),
+        *_bias_warnings(graph, config, pieces),
         *_warnings(model, ranges, config, pieces, images=len(rows), source=float_path),
     )
     content = finish(model, provenance)
@@ -140,6 +143,7 @@ def _quantize(
     overrides = tensor_overrides(graph, config, pieces, types=_TYPES)
     left = {piece.name for layer in config.left_float for piece in pieces[layer]}
     left.update(node.name for node in _kept_float(graph, ranges))
+    left.update(name for name, _ in lost_biases(graph, is_qoperator=config.format == "qoperator"))
     try:
         with quiet(), _where_as_it_is():
             quantize_static(
@@ -268,6 +272,16 @@ def _warnings(
             "whole range, so it is minmax; with --histogram-bins 2048 it searches"
         )
     return tuple(found)
+
+
+def _bias_warnings(
+    graph: onnx.GraphProto, config: PtqConfig, pieces: Mapping[str, Pieces]
+) -> Iterator[str]:
+    """Say which layers stay float for their biases' sake, but for those that were to be float."""
+    asked = {piece.name for layer in config.left_float for piece in pieces[layer]}
+    for name, why in lost_biases(graph, is_qoperator=config.format == "qoperator"):
+        if name not in asked:
+            yield f"Layer '{name}' stays float: {why}, and onnxruntime would store that bias wrong"
 
 
 def _enclosed(graph: onnx.GraphProto) -> str:

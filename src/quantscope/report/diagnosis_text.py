@@ -74,7 +74,8 @@ def layers_intro(account: Account) -> str:
         )
     return (
         f'Below: what comes back with one layer float, the most first.{chosen} "SQNR gain" is '
-        f"of the model's outputs, \"own SQNR\" a layer's signal over the error that it adds itself."
+        "of the model's outputs, all samples pooled, \"own SQNR\" a layer's signal over the error "
+        "that it adds itself."
     )
 
 
@@ -95,7 +96,7 @@ def layer_table(account: Account) -> Table:
             (
                 printable(share.layer),
                 share.op_type,
-                gain_text(share.gain),
+                return_text(share.gain),
                 "–"
                 if share.gain.sqnr_change_db is None
                 else format_rounded(share.gain.sqnr_change_db, "+.2f"),
@@ -107,19 +108,27 @@ def layer_table(account: Account) -> Table:
 
 
 def gain_text(gain: Gain) -> str:
-    """Write what a change brings, with its interval: `+1.20 [+0.60, +1.80]`."""
+    """Write by how much a change moves the score, with its interval: `+1.20 [+0.60, +1.80]`."""
+    return _signed(gain, 1)
+
+
+def return_text(gain: Gain) -> str:
+    """Write how much of a loss a change brings back: more is better, whatever the score is."""
+    return _signed(gain, 1 if gain.delta.first.higher_is_better else -1)
+
+
+def _signed(gain: Gain, sign: int) -> str:
     delta = gain.delta
     if not delta.samples:
         return "–"
     share = delta.first.unit == "share"
     scale, form = (100.0, "+.2f") if share or delta.first.unit == "dB" else (1.0, "+.3g")
-    scale = 100.0 if share else 1.0
+    scale = sign * (100.0 if share else 1.0)
     text = format_rounded(scale * delta.delta, form)
     ends = delta.interval_95
     if ends is not None:
-        text += (
-            f" [{format_rounded(scale * ends[0], form)}, {format_rounded(scale * ends[1], form)}]"
-        )
+        low, high = sorted(scale * end for end in ends)
+        text += f" [{format_rounded(low, form)}, {format_rounded(high, form)}]"
     return text
 
 
@@ -137,7 +146,7 @@ def cost_text(finding: Finding, unit: str) -> str:
     }[finding.cost_of]
     word = "points" if unit == "share" else unit
     sure = "" if finding.cost.is_sure else ", which may be chance"
-    return f"{gain_text(finding.cost)} {word} come back {what}{sure}"
+    return f"{return_text(finding.cost)} {word} come back {what}{sure}"
 
 
 def attempt_text(attempt: Attempt) -> str:

@@ -29,7 +29,7 @@ def estimate_mean(per_sample: NDArray[np.float64], *, counts: bool = False) -> E
     """Estimate the mean of one number a sample; None where none has a number (NaN has none).
 
     `counts`: the numbers are differences of right and wrong. Where they are whole, samples that
-    rose and samples that fell are counted: the interval is made of Wilson's for both shares, and
+    rose and samples that fell are counted: the interval is made of Wilson's for their shares, and
     stays wide where there are none; the test is the exact one of signs. All else is by Student's t.
     """
     known = per_sample[~np.isnan(per_sample)]
@@ -38,20 +38,28 @@ def estimate_mean(per_sample: NDArray[np.float64], *, counts: bool = False) -> E
     value = float(known.mean())
     if not counts or not np.isin(known, (-2.0, -1.0, 0.0, 1.0, 2.0)).all():
         return Estimate(value, mean_interval(known), paired_t_p(known))
-    rose, fell = (int(np.maximum(sign * known, 0).sum()) for sign in (1, -1))
     if known.size < 2:
         return Estimate(value, None, None)
-    return Estimate(value, _counted_interval(rose, fell, known.size), mcnemar_exact(rose, fell))
+    # One that changes by two is one sample all the same, and one sign.
+    rose, fell = int((known > 0).sum()), int((known < 0).sum())
+    return Estimate(value, _counted_interval(known), mcnemar_exact(rose, fell))
 
 
-def _counted_interval(rose: int, fell: int, samples: int) -> tuple[float, float]:
-    """Join Wilson's intervals of two shares into that of their difference (Newcombe's way)."""
-    # A sample may count twice, so that a count can be more than the samples are.
-    up, down = (min(count, samples) for count in (rose, fell))
-    low_up, high_up = wilson_interval(up, samples)
-    low_down, high_down = wilson_interval(down, samples)
-    p_up, p_down = up / samples, down / samples
-    value = (rose - fell) / samples
-    below = sqrt((p_up - low_up) ** 2 + (high_down - p_down) ** 2)
-    above = sqrt((high_up - p_up) ** 2 + (p_down - low_down) ** 2)
-    return value - below, value + above
+def _counted_interval(known: NDArray[np.float64]) -> tuple[float, float]:
+    """Join Wilson's intervals of the shares that rose and fell into that of the mean difference.
+
+    It is Newcombe's way; samples that change by two are shares of their own, where there are any.
+    """
+    below = above = 0.0
+    for size in (1, 2) if (np.abs(known) == 2).any() else (1,):
+        up, low_up, high_up = _share(known == size)
+        down, low_down, high_down = _share(known == -size)
+        below += size**2 * ((up - low_up) ** 2 + (high_down - down) ** 2)
+        above += size**2 * ((high_up - up) ** 2 + (down - low_down) ** 2)
+    value = float(known.mean())
+    return value - sqrt(below), value + sqrt(above)
+
+
+def _share(those: NDArray[np.bool_]) -> tuple[float, float, float]:
+    count = int(those.sum())
+    return count / those.size, *wilson_interval(count, those.size)

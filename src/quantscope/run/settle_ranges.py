@@ -1,6 +1,6 @@
 """Put numbers in the place of rules for ranges that only a run of the network can tell."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from quantscope.arithmetic import (
 )
 from quantscope.data import SamplesSource
 from quantscope.edit import MANY, Edit, Editor, RangeRule, SetBits
+from quantscope.errors import BadConfigError
 from quantscope.progress import Progress, silent
 from quantscope.run.best_ranges import BestRanges, best_ranges
 
@@ -40,8 +41,8 @@ def settle_ranges(
 
     The rule is asked about the float network's values on `samples`, or about what `best_ranges` has
     counted of them. A target of several tensors becomes one edit for each activation; of a role's,
-    those that have no counterpart in the float network keep their ranges. Give samples that the
-    result is not measured with.
+    those that have no counterpart in the float network, or whose channels are rescaled, keep
+    their ranges. Give samples that the result is not measured with.
     """
     if not needs_samples(editor, edits):
         return tuple(edits)
@@ -57,15 +58,18 @@ def settle_ranges(
         )
     )
     settled: list[Edit] = []
-    for edit in edits:
+    for place, edit in enumerate(edits):
         if isinstance(edit, SetBits) and edit.range in ("minmax", "best"):
-            settled += _settled(editor, edit, found)
+            rescaled = {t for p, _ in editor.rescaled_by(edits[:place]) for t in p.between}
+            settled += _settled(editor, edit, found, rescaled)
         else:
             settled.append(edit)
     return tuple(settled)
 
 
-def _settled(editor: Editor, edit: SetBits, found: BestRanges) -> list[Edit]:
+def _settled(
+    editor: Editor, edit: SetBits, found: BestRanges, rescaled: Collection[str]
+) -> list[Edit]:
     rule = edit.range
     assert not isinstance(rule, tuple)
     groups = editor.bit_groups(edit.target)
@@ -80,6 +84,13 @@ def _settled(editor: Editor, edit: SetBits, found: BestRanges) -> list[Edit]:
         group = (tensor.name, *mates)
         if tensor.has_data or (edit.target in MANY and known.isdisjoint(group)):
             continue
+        if not set(group).isdisjoint(rescaled):
+            if edit.target in MANY:
+                continue
+            raise BadConfigError(
+                f"The channels of {tensor.name} are rescaled, so its {edit.range} range is not "
+                f"that of the float network's values; keep its range, or give two ends"
+            )
         ends = choose_ends(found, group, edit.bits, rule)
         made.append(SetBits(tensor.name, edit.bits, ends))
     return made

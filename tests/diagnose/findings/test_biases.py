@@ -5,7 +5,25 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from planted import Plant, constant, convnet, convnet_weights, examined, rewritten, set_constant
+from onnx import helper, numpy_helper
+from onnxruntime.quantization import (
+    CalibrationDataReader,
+    QuantFormat,
+    QuantType,
+    quantize_static,
+)
+from planted import (
+    Plant,
+    Planted,
+    constant,
+    convnet,
+    convnet_weights,
+    examined,
+    finished,
+    rewritten,
+    rows,
+    set_constant,
+)
 
 from quantscope.edit import Off, SetScale
 
@@ -81,3 +99,47 @@ def test_a_bias_near_the_end_of_int32_is_found(plant: Plant) -> None:
     assert numbers["channel"] == 2 and numbers["integer"] == pytest.approx(2**31, rel=1e-4)
     (edit,) = finding.remedies[0].edits
     assert isinstance(edit, SetScale) and edit.tensor == "conv1.weight"
+
+
+class OneBatch(CalibrationDataReader):  # type: ignore[misc]
+    """Gives onnxruntime's own quantizer all rows at once."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._left = iter([{"x": array}])
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        return next(self._left, None)
+
+
+def test_a_bias_of_two_layers_in_the_steps_of_one_is_found_though_no_edit_reaches_it(
+    tmp_path: Path,
+) -> None:
+    rng = np.random.default_rng(0)
+    shapes = {"w1": (7, 7), "w2": (7, 7), "b": (7,), "w3": (7, 3)}
+    constants = [
+        numpy_helper.from_array(rng.normal(0, 0.4, shape).astype(np.float32), name)
+        for name, shape in shapes.items()
+    ]
+    nodes = [
+        helper.make_node("Gemm", ["x", "w1", "b"], ["a"], name="one"),
+        helper.make_node("Relu", ["a"], ["r"], name="relu"),
+        helper.make_node("Gemm", ["r", "w2", "b"], ["c"], name="two"),
+        helper.make_node("Relu", ["c"], ["s"], name="relu2"),
+        helper.make_node("MatMul", ["s", "w3"], ["y"], name="head"),
+    ]
+    floats, quantized = tmp_path / "float.onnx", tmp_path / "quantized.onnx"
+    floats.write_bytes(finished(nodes, constants, (7,)).SerializeToString())
+    seen, others = (rows(64, seed=seed, shape=(7,)) for seed in (1, 2))
+    quantize_static(
+        floats,
+        quantized,
+        OneBatch(seen.images),
+        quant_format=QuantFormat.QOperator,
+        activation_type=QuantType.QUInt8,
+        weight_type=QuantType.QUInt8,
+    )
+    result = examined(Planted(floats, quantized, others, seen), tries=True)
+    (finding,) = result.findings
+    assert finding.kind == "bias-scale" and finding.cost is None
+    (attempt,) = finding.attempts
+    assert attempt.not_tried is not None and "read with another" in attempt.not_tried

@@ -3,12 +3,16 @@
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quantscope.diagnose.evidence import Evidence
-from quantscope.diagnose.findings.biases import added_biases
+from quantscope.diagnose.findings.biases import AddedBias, added_biases
 from quantscope.diagnose.results import Finding, Place, Remedy
 from quantscope.edit import Off
 from quantscope.plain_text import many
+
+Ratios = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 KIND = "bias-scale"
 WHY = (
@@ -19,14 +23,19 @@ WHY = (
 _TOLERANCE = 0.01
 
 
+def off_scales(each: AddedBias) -> tuple[Ratios, Flags]:
+    """Give each channel's scale over that of its sums, and whether it is another."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = each.scale / each.sum_scale
+    return ratio, np.abs(ratio - 1) > _TOLERANCE
+
+
 def find(evidence: Evidence) -> Iterator[Finding]:
     """Hold each bias's scale against the product of the two scales whose sums it joins."""
     kernels = {} if evidence.kernels is None else {k.name: k for k in evidence.kernels.layers}
     places: list[Place] = []
     for each in added_biases(evidence.network):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = each.scale / each.sum_scale
-        off = np.abs(ratio - 1) > _TOLERANCE
+        ratio, off = off_scales(each)
         if not off.any():
             continue
         channel = int(np.argmax(np.where(off, np.abs(np.log(np.abs(ratio))), -1)))

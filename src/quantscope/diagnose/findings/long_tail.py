@@ -42,7 +42,7 @@ def find(evidence: Evidence) -> Iterator[Finding]:
     for name, found in evidence.best_ranges.items():
         now, best = found.today, found.best
         # A range that clips too much already is another finding.
-        if now.total < _TIMES * best.total or now.clipping > now.rounding:
+        if not best.total or now.total < _TIMES * best.total or now.clipping > now.rounding:
             continue
         low, high = range_of(evidence.tensors[name])
         needed = evidence.typical_spans[name] / (high - low)

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 from quantscope.diagnose.evidence import Evidence
 from quantscope.diagnose.findings.bias_error import off_biases
+from quantscope.diagnose.findings.bias_scale import off_scales
+from quantscope.diagnose.findings.biases import added_biases
 from quantscope.diagnose.results import Finding, Place, Remedy
 from quantscope.plain_text import many
 from quantscope.run import TensorComparison
@@ -20,7 +22,9 @@ _OF_WEIGHTS = 0.5
 
 def find(evidence: Evidence) -> Iterator[Finding]:
     """Take each tensor's error apart into the shift of its channels' means, and the rest."""
+    # Biases that are wrong are findings of their own, and shift means as well.
     wrong = {name.removesuffix(".bias") for name in off_biases(evidence)}
+    wrong |= {b.layer.name for b in added_biases(evidence.network) if off_scales(b)[1].any()}
     places: list[Place] = []
     for tensor, row in evidence.activations:
         share = shift_share(row)
@@ -34,7 +38,7 @@ def find(evidence: Evidence) -> Iterator[Finding]:
                 tensor.name,
                 f"{share:.0%} of its error is a shift of channels' means; its SQNR is "
                 f"{row.sqnr_db:.1f} dB, and {row.sources.weights:.0%} of the error comes from "
-                f"rounded weights",
+                f"the layer's own weights and bias",
                 {
                     "share_of_error": share,
                     "sqnr_db": row.sqnr_db,

@@ -48,11 +48,13 @@ def order_behind(
     turns: Sequence[Turn],
     float_turns: Sequence[Turn],
     ends: tuple[Shape | None, Shape | None],
+    reshaped: bool = False,
 ) -> Order | None:
     """Give the order behind the Transposes of either network, with any Reshapes between them.
 
     It was `order` where the float value had this `shape`; at the end the shapes are `ends`, the
-    quantized network's first.
+    quantized network's first. `reshaped` says that a Reshape is among them, past which nothing can
+    be followed where a size is not known.
     """
     if not order and not turns and not float_turns:
         return order
@@ -61,7 +63,7 @@ def order_behind(
     try:
         return _by_places(order, shape, turns, float_turns, ends)
     except ValueError:  # a size is not known, so that something does not fit
-        return _by_axes(order, turns, float_turns, ends)
+        return None if reshaped else _by_axes(order, turns, float_turns, ends)
 
 
 def _by_places(
@@ -159,12 +161,20 @@ def order_after(
         if not first and (not turns or turns[0].axes == turns[1].axes):
             return first
         there = layers[1].inputs[0].shape
-        return order_behind(first, there, turns=turns[:1], float_turns=turns[1:], ends=ends)
+        found = order_behind(
+            first,
+            there,
+            turns=turns[:1],
+            float_turns=turns[1:],
+            ends=ends,
+            reshaped=kind == RESHAPE,
+        )
+        return found if found is not None else _without_axes(kind, layers, constants, first)
     if kind in ("MatMul", LINEAR):
         return _after_product(orders)
     made = ends[0]
-    if first and made is not None and len(made) != len(first):
-        return _in_another_rank(kind, layers, constants, first, len(made))
+    if first and any(_takes_axes_out(*each) for each in zip(layers, constants, strict=True)):
+        return _without_axes(kind, layers, constants, first)
     return _common(operands, orders, made)
 
 
@@ -194,19 +204,32 @@ def _common(
     return next(iter(whole)) if len(whole) == 1 else None
 
 
-def _in_another_rank(
+def _takes_axes_out(layer: Layer, constants: Constants) -> bool:
+    """Tell whether what a layer makes has fewer axes than what it reads, as far as is known."""
+    before, behind = layer.inputs[0].shape, layer.outputs[0].shape
+    if before is not None and behind is not None:
+        return len(behind) < len(before)
+    if layer.op_type == "Gather":
+        stored = constants.small(layer.inputs[1])
+        return stored is not None and not stored.ndim
+    return layer.file_op_type == "Squeeze" or layer.attributes.get("keepdims") == 0
+
+
+def _without_axes(
     kind: str,
     layers: tuple[Layer, Layer],
     constants: tuple[Constants, Constants],
-    order: Order,
-    rank: int,
+    order: Order | None,
 ) -> Order | None:
     """Follow a layer that takes axes out."""
-    found = [_own_axes(kind, *each) for each in zip(layers, constants, strict=True)]
+    pairs = tuple(zip(layers, constants, strict=True))
+    if not order or not all(_takes_axes_out(*each) for each in pairs):
+        return None
+    found = [_own_axes(kind, *each) for each in pairs]
     if found[0] is None or found[1] is None or len(found[0]) != len(found[1]):
         return None
     here, there = (tuple(axis % len(order) for axis in axes) for axes in found if axes is not None)
-    if len(here) != len(order) - rank or {order[axis] for axis in here} != set(there):
+    if {order[axis] for axis in here} != set(there):
         return None
     rest, left = ([a for a in range(len(order)) if a not in axes] for axes in (here, there))
     return _plain(tuple(left.index(order[axis]) for axis in rest))

@@ -53,13 +53,15 @@ class _Origin(NamedTuple):
     """The layer that a value of the quantized network comes from, past layers that only it has.
 
     `order` is that of the axes behind it, `turns` are the Transposes after it that only this
-    network has, `padded` says that only this network pads, `reshaped` that the shape may differ.
+    network has, `padded` says that only this network pads, `reshapes` that only this one reshapes
+    after it, `reshaped` that the shape may differ for that or for what came before.
     """
 
     layer: int | None
     order: Order | None
     turns: tuple[Turn, ...]
     padded: bool
+    reshapes: bool
     reshaped: bool
 
 
@@ -145,7 +147,7 @@ def is_reshaped(
 
 def _origin(alignment: Alignment, value: str, layouts: Layouts) -> _Origin:
     quants = alignment.quants
-    padded = reshaped = False
+    padded = reshapes = False
     turns = []
     made = quants.made.get(value)
     while made is not None and alignment.is_extra(made.layer):
@@ -153,13 +155,13 @@ def _origin(alignment: Alignment, value: str, layouts: Layouts) -> _Origin:
         if kind == TRANSPOSE:
             turns.append(turn_of(quants.network.layers[made.layer]))
         padded |= kind == PAD
-        reshaped |= kind == RESHAPE
+        reshapes |= kind == RESHAPE
         made = quants.made.get(quants.data[made.layer][0])
     if made is None:
-        return _Origin(None, (), tuple(turns[::-1]), padded, reshaped)
+        return _Origin(None, (), tuple(turns[::-1]), padded, reshapes, reshapes)
     order = layouts.orders.get(made.layer, ())
-    reshaped |= made.layer in layouts.reshaped
-    return _Origin(made.layer, order, tuple(turns[::-1]), padded, reshaped)
+    reshaped = reshapes or made.layer in layouts.reshaped
+    return _Origin(made.layer, order, tuple(turns[::-1]), padded, reshapes, reshaped)
 
 
 def _order_along(
@@ -179,6 +181,7 @@ def _order_along(
         turns=origin.turns,
         float_turns=[turn_of(layer) for layer in turns],
         ends=(here, end),
+        reshaped=origin.reshapes or _has(alignment, path, RESHAPE),
     )
 
 

@@ -45,6 +45,7 @@ from quantscope.run.onnx.visible import Visible, carry_over, find_visible
 from quantscope.run.onnx.whatif_off import add_switched_off
 from quantscope.run.whatif import (
     NOT_QUANTIZED,
+    RESCALED,
     DownstreamSqnr,
     mark_unquantized,
     unseen_activations,
@@ -180,6 +181,10 @@ class SqnrReader:
             tensors |= {name: known.tensors[name] for name in same & known.tensors.keys()}
             unseen |= {name: known.unseen[name] for name in same & known.unseen.keys()}
             not_finite |= {name: known.not_finite[name] for name in same & known.not_finite.keys()}
+        for pair, _ in self._editor.rescaled_by(() if applied is None else applied.edits):
+            for name in pair.between:
+                tensors.pop(name, None)
+                unseen[name] = RESCALED
         return _Measured(tensors, digests, _said(unseen), _said(not_finite), scores)
 
     def _run(

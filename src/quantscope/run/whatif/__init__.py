@@ -8,6 +8,7 @@ second answer.
 from quantscope.run.kernels import KernelChange
 from quantscope.run.whatif.downstream import (
     NOT_QUANTIZED,
+    RESCALED,
     DownstreamSqnr,
     mark_unquantized,
     unseen_activations,
@@ -18,6 +19,7 @@ from quantscope.run.whatif.whatif import QUICK, Effect, WhatIf
 __all__ = [
     "NOT_QUANTIZED",
     "QUICK",
+    "RESCALED",
     "DownstreamSqnr",
     "EditedRunner",
     "Effect",
