@@ -50,6 +50,7 @@ from quantscope.edit.recipe import Recipe, guided_recipes, replay
 from quantscope.edit.rescale import Neighbours
 from quantscope.edit.settings import ROLES, find_target, parts_of, stays_symmetric
 from quantscope.edit.subject import open_subject
+from quantscope.edit.values import TAKEN_AS_FLOAT
 from quantscope.edit.widths import MANY
 from quantscope.model import lift_to_qdq
 
@@ -57,6 +58,7 @@ __all__ = [
     "MANY",
     "RANGE_RULES",
     "ROLES",
+    "TAKEN_AS_FLOAT",
     "Applied",
     "Change",
     "Edit",

@@ -189,6 +189,10 @@ class Editor:
         edits = tuple(edits)
         return self._preview(edits, *self._resolve(edits))
 
+    def float_notes(self) -> tuple[str, ...]:
+        """Say in one line which constants, of all that edits have reached, have no float values."""
+        return self._floats.all_notes()
+
     def bit_groups(self, target: str) -> list[tuple[QuantTensor, tuple[str, ...]]]:
         """Give the tensors that `SetBits` means by a target, each with those that share its scale.
 

@@ -22,6 +22,8 @@ from quantscope.model import Pairing, QuantTensor
 
 Array = NDArray[Any]
 
+TAKEN_AS_FLOAT = "what the integers stand for is taken as the float values"
+
 
 class FloatValues:
     """Float constants by the tensor's name; what is not known is dequantized, and remembered.
@@ -103,7 +105,11 @@ class FloatValues:
             if self._float_model is None
             else f"{self._float_model} has no counterpart"
         )
-        yield f"{why} for {shown}: what the integers stand for is taken as the float values"
+        yield f"{why} for {shown}: {TAKEN_AS_FLOAT}"
+
+    def all_notes(self) -> tuple[str, ...]:
+        """Say in one line which tensors of all that were asked for have no known float values."""
+        return tuple(self.notes(iter(self._dequantized)))
 
     def _look_up(self, name: str, float_name: str | None) -> Array | None:
         stored = self._graph.array(float_name) if float_name else None
