@@ -314,3 +314,18 @@ def test_comparing_a_written_file_leaves_other_units_out(planted: Planted, tmp_p
     )
     plain = compare(planted.quantized, planted.samples, float_model=planted.floats)
     assert rescaled <= {tensor.name for tensor in plain.tensors}
+
+
+def test_a_qoperator_file_is_rescaled_as_what_it_states(tmp_path: Path) -> None:
+    samples, calibration = (rows(60, seed=seed, shape=(3, 6, 7)) for seed in (1, 2))
+    planted = Plant(tmp_path).make(
+        separable(),
+        samples=samples,
+        calibration=calibration,
+        format="qoperator",
+        per_channel=False,
+    )
+    cure = equalized(planted)
+    assert ("conv", "depthwise") in scaled(cure)
+    before, after = (each[-1].sqnr_db for each in (cure.before, cure.after))
+    assert before is not None and after is not None and after > before
