@@ -42,9 +42,11 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,dask,dev]'
 	@touch $(READY)
 
-# The playground is tested in a real Chromium: the one there is, or one that can be installed.
+# The playground is tested in a real Chromium, the one there is or one that can be installed, and
+# with axe-core where npm is there.
 browser: setup
 	@$(BIN)/python tools/find_browser.py
+	@$(BIN)/python tools/find_axe.py
 
 clean:
 	rm -rf $(VENV)

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-import find_axe
 import pytest
 from playing import settled
 from playwright.sync_api import Page, expect
 
+import find_axe
 from quantscope.app.place import TABS
 
 VIOLATIONS = """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations
@@ -21,7 +21,7 @@ def page(playground: str, open_desk: Callable[..., Page]) -> Page:
 def test_axe_finds_nothing_in_any_tab_light_and_dark(page: Page) -> None:
     axe = find_axe.find()
     if axe is None:
-        pytest.skip("axe-core was not found; get it with: npm install --no-save axe-core")
+        pytest.skip(find_axe.why_not())
     page.evaluate(axe.read_text(encoding="utf-8"))
     found = {}
     for theme in ("light", "dark"):
@@ -30,6 +30,9 @@ def test_axe_finds_nothing_in_any_tab_light_and_dark(page: Page) -> None:
         for tab in TABS:
             page.get_by_test_id(f"tab-{tab}").click()
             expect(page.locator(f'[role="main"][aria-label="{tab}"] .output')).to_be_visible()
+            # Marimo fades what it is about to replace.
+            expect(page.get_by_test_id("loading-indicator")).to_have_count(0)
+            expect(page.locator(".qs-gallery .pending")).to_have_count(0)
             if wrong := page.evaluate(VIOLATIONS):
                 found[theme, tab] = wrong
     assert found == {}

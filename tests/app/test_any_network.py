@@ -59,6 +59,10 @@ def test_a_file_alone_is_measured_against_itself_without_quantizers(
     # Until all is measured the header is drawn anew, and a click may fall between two buttons.
     expect(desk.get_by_test_id("accuracy-runtime")).to_contain_text("dB")
     expect(desk.get_by_test_id("job-stop")).to_be_hidden()
+    # Without a score of the float model there is no loss, and none that chance could make.
+    expect(desk.get_by_test_id("verdict")).to_contain_text(
+        f"SQNR of the outputs: {score_text(expected)} on"
+    )
     desk.get_by_test_id("missing").first.get_by_role("button").click()
     expect(desk.get_by_test_id("open-float")).to_be_focused()
     expect(desk.get_by_test_id("open-path")).to_have_value(str(model.path))

@@ -6,12 +6,14 @@ from threading import Event
 
 import pytest
 
+from quantscope.app.editing import edits_to_address
 from quantscope.app.page import Page, Setters
 from quantscope.app.panes import trace
 from quantscope.app.place import Given, Selection, begin_at
 from quantscope.app.session import Session
 from quantscope.edit import Off, SetScale
 from quantscope.errors import QuantscopeError
+from quantscope.quantize import PtqConfig
 from quantscope.run.compare import compare
 
 SECONDS = 60
@@ -153,4 +155,51 @@ def test_edits_that_the_model_does_not_take_are_left_out(page: Page) -> None:
     setters = Setters(*[lambda _: None for _ in Setters.__dataclass_fields__])
     other = Page(begin_at({"model": "resnet8-int8"}, query), setters)
     assert other.edits == () and other.chrome.address["edits"] == ""
+    assert other.error == (
+        "The edits of the address are not in force: resnet8.onnx is a float model: it has no "
+        "scales to change yet. Quantize it, and open what comes out."
+    )
+    other.close()
+
+
+def test_an_address_says_which_of_its_edits_the_model_refuses(page: Page) -> None:
+    gone = edits_to_address((SetScale("stem.gone", 0.1),))
+    setters = Setters(*[lambda _: None for _ in Setters.__dataclass_fields__])
+    for edits, said in (
+        (gone, "The edits of the address are not in force: "),
+        ("hello", "The edits of this address cannot be read; the model is shown without them"),
+    ):
+        other = Page(begin_at({"model": "resnet8-int8"}, {"edits": edits}), setters)
+        assert other.edits == () and other.chrome.address["edits"] == ""
+        assert other.error.startswith(said) and ("stem.gone" in other.error) == (edits == gone)
+        other.close()
+    assert page.error == ""
+
+
+def test_a_remedy_that_must_wait_for_a_trial_says_so(page: Page) -> None:
+    page.lab.job.running = True  # as while a trial runs
+    with pytest.raises(QuantscopeError, match="Another trial is running; wait for its end or stop"):
+        page.lab.quantize(PtqConfig())
+
+
+def test_a_step_back_shows_what_was_looked_at_and_keeps_the_edits(page: Page) -> None:
+    before = dict(page.chrome.address)
+    edits = (SetScale("stem.out", 0.1),)
+    page.bench.put(edits)
+    page.tabs.tab, page.graph.metric, page.way.value = "Layer", "kernel", "run"
+    page.select(Selection("stack2.conv1", "stack2.conv1.out"))
+    after = dict(page.chrome.address)
+    told = [after[key] for key in ("tab", "colour", "run", "layer")]
+    assert told == ["Layer", "kernel", "runtime", "stack2.conv1"]
+    for number, to in enumerate((before, after), start=1):
+        page._on_ask(None, {"do": "go", "to": to, "n": number}, None)
+        assert page.chrome.address == {**to, "edits": after["edits"]}
+        assert (page.chrome.gone, page.edits) == (number, edits)
+    assert page.chrome.title == "resnet8-int8"
+
+
+def test_a_colour_that_there_is_not_is_the_usual_one() -> None:
+    setters = Setters(*[lambda _: None for _ in Setters.__dataclass_fields__])
+    other = Page(begin_at({"model": "resnet8-int8"}, {"colour": "nice"}), setters)
+    assert (other.graph.metric, other.chrome.address["colour"]) == ("sqnr", "")
     other.close()

@@ -89,6 +89,28 @@ def test_two_pages_keep_what_each_shows_when_they_are_loaded_again(
     expect(second.get_by_test_id("layer-name")).to_have_text("stack2.conv1")
 
 
+def test_back_and_forward_go_through_what_was_looked_at(
+    playground: str, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(playground)
+    expect(page).to_have_title("resnet8-int8 · quantscope")
+    page.get_by_test_id("tab-Layer").click()
+    expect(page).to_have_url(f"{playground}/?tab=Layer")
+    page.get_by_test_id("graph").locator('[data-layer="stack1.add"]').click()
+    expect(page).to_have_url(f"{playground}/?tab=Layer&layer=stack1.add")
+    page.get_by_test_id("tab-Trace").click()
+    expect(page).to_have_url(f"{playground}/?tab=Trace&layer=stack1.add")
+    page.go_back()
+    expect(page.get_by_test_id("layer-name")).to_have_text("stack1.add")
+    page.go_back()
+    expect(page.get_by_test_id("layer-name")).not_to_have_text("stack1.add")
+    expect(page).to_have_url(f"{playground}/?tab=Layer")
+    page.go_forward()
+    expect(page.get_by_test_id("layer-name")).to_have_text("stack1.add")
+    page.go_forward()
+    expect(page.get_by_test_id("tab-Trace")).to_have_attribute("aria-selected", "true")
+
+
 def test_a_copy_is_shown_under_the_name_that_was_opened(
     playground: str, open_page: Callable[..., Page], tmp_path: Path
 ) -> None:

@@ -14,15 +14,18 @@ from quantscope.app.editing import History, history_of, keep_history
 from quantscope.app.memo import Memo
 from quantscope.app.metrics import metrics, node_keys
 from quantscope.app.opened import Opened, open_pair
-from quantscope.app.panes.parts import sentence
+from quantscope.app.panes.layers import pairs_html, wanted
+from quantscope.app.panes.parts import safe, sentence, with_minus
 from quantscope.app.pictures import picture_of
 from quantscope.app.place import Selection, first_selection, fitting
 from quantscope.app.session import Session, session_for
 from quantscope.edit import Off
 from quantscope.errors import BadModelError, StoppedError
 from quantscope.model import bundled_models
+from quantscope.report import pair_sentences
 from quantscope.report.figures import weight_ranges
 from quantscope.run.compare.compare import compare
+from quantscope.study.interactions import interactions
 
 
 @pytest.fixture(scope="module")
@@ -212,3 +215,27 @@ def test_a_program_finds_its_float_weights_and_is_compared_with_them(
     expected = compare(resnet8_program, images)
     sqnr = {row.name: row.sqnr_db for row in expected.tensors}
     assert {row.name: row.sqnr_db for row in session.comparison.tensors} == sqnr
+
+
+def test_pairs_of_layers_are_the_library_s_and_stand_on_the_page() -> None:
+    made = Session(open_pair("resnet8-int8"))
+    made._quick = made.sample.take(8)
+    made._sets[8] = made.quick
+    assert "measure what every two layers cost together" in pairs_html(made)
+
+    def stop(_what: str, done: int, _total: int) -> None:
+        if done > 3:
+            raise StoppedError("Stopped")
+
+    with pytest.raises(StoppedError):
+        list(made.switch_pairs(stop))
+    assert made.interactions is None and "interactions" not in made.failures
+    list(made.switch_pairs())
+    expected = interactions("resnet8-int8", made.quick)
+    assert made.interactions is not None
+    assert made.interactions.pairs == expected.pairs
+    text = pairs_html(made)
+    assert all(with_minus(safe(each.strip())) in text for each in pair_sentences(expected))
+    assert [each.title for each in wanted(made, theme="light")][-1] == (
+        "What two layers cost together beyond alone"
+    )

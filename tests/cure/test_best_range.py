@@ -118,6 +118,10 @@ def test_a_range_by_effect_brings_the_outputs_nearer(editor: Editor, planted: Pl
 
     cure = choose_ranges(editor, planted.calibration, targets=["head", "conv2"], by="effect")
     assert output_error(cure.edits) < output_error([])
+    for told in cure.treated:
+        now = told.numbers["rounding"] + told.numbers["clipping"]
+        word = "less" if now <= told.numbers["today"] else "more"
+        assert f" dB {word} error of its own" in told.what
 
 
 def test_tensors_that_share_a_scale_get_one_range(tmp_path: Path) -> None:

@@ -32,6 +32,18 @@ def test_class_names_are_used_when_given(tmp_path):
     assert load_npz(path).class_counts() == {"no": 1, "yes": 1, "never": 0}
 
 
+def test_an_array_that_looks_like_labels_by_another_name_is_told(tmp_path):
+    path = tmp_path / "mine.npz"
+    np.savez(path, x=np.zeros((3, 2)), label=np.array([1, 0, 1]), weight=np.zeros(3))
+    found = load_npz(path, inputs=["x"])
+    assert found.targets is None
+    assert found.describe_origin() == (
+        "mine.npz without labels: its array 'label' is not used; name it 'labels'"
+    )
+    np.savez(path, x=np.zeros((3, 2)), ids=np.zeros((3, 2), int), more=np.zeros(4, int))
+    assert load_npz(path, inputs=["x"]).describe_origin() == "mine.npz"
+
+
 def _line(path, inputs=()) -> str:
     with pytest.raises(BadDataError) as caught:
         load_npz(path, inputs=inputs)
@@ -117,7 +129,8 @@ def test_lacking_arrays(tmp_path):
             np.zeros((2, 2)),
             np.eye(2, 10, dtype=int),
             "The labels in {path} have shape [2, 10]; they must be one class number an image, "
-            "shape [N] (of one-hot labels take argmax(axis=1))",
+            "shape [N] (of one-hot labels take argmax(axis=1); leave masks and boxes out: "
+            "the outputs are then measured against the float model's)",
         ),
         (
             np.zeros((2, 2)),

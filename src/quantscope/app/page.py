@@ -23,9 +23,10 @@ from quantscope.app.opened import openable_models
 from quantscope.app.painter import Painter, Wanted
 from quantscope.app.panes.bits import BitsPane
 from quantscope.app.panes.diagnose import Doctor, worst_selection
-from quantscope.app.panes.layers import places
+from quantscope.app.panes.layers import pairs_html, places
 from quantscope.app.panes.ptq_lab import PtqLab
 from quantscope.app.panes.samples import SamplesPane
+from quantscope.app.panes.take import TakeAway
 from quantscope.app.panes.trace import Tracer
 from quantscope.app.panes.what_if import TAB as WHAT_IF
 from quantscope.app.panes.what_if import Workbench
@@ -47,6 +48,7 @@ from quantscope.app.widgets import (
     Gallery,
     GraphView,
     Job,
+    Live,
     Opener,
     Table,
     Tabs,
@@ -56,6 +58,7 @@ from quantscope.app.words import EXECUTIONS, WORDS
 from quantscope.app.worker import Work, Worker
 from quantscope.errors import QuantscopeError
 from quantscope.model import Execution
+from quantscope.plain_text import printable
 from quantscope.progress import Progress
 
 # A session holds its results, so each costs memory.
@@ -109,9 +112,10 @@ class Page:
         self.chrome = Chrome(words={key: vars(word) for key, word in WORDS.items()})
         self.opener = Opener(bundled=list(openable_models()))
         self.way = Choice(label="Which execution is shown", value=_WAY_OF[begun.place.execution])
-        self.graph = GraphView()
+        self.graph = GraphView(metric=begun.place.colour)
         self.layers = Table(columns=list(LAYER_COLUMNS), label="layers")
         self.tensors = Table(columns=list(TENSOR_COLUMNS), label="tensors", by_tensor=True)
+        self.pairs = Live()
         self.tabs = Tabs(names=list(TABS), tab=begun.place.tab)
         self.job = Job()
         self.worker = Worker(self.job, self.refresh)
@@ -125,10 +129,13 @@ class Page:
         self.bits = BitsPane(self)
         self.samples = SamplesPane(self)
         self.tracer = Tracer(self)
+        self.take = TakeAway(self)
         # Wrapped once: a new wrapper at each run of a cell would be a new element of the page.
         self.views = {name: mo.ui.anywidget(widget) for name, widget in self._widgets().items()}
         self._wire()
         self._show(begun.session, begun.place.selection)
+        self.error = begun.error or self.bench.left_out
+        """A line that says what of the address or the command is not shown."""
         self._write_address()
 
     @property
@@ -140,6 +147,11 @@ class Page:
     def seen(self) -> Session:
         """The session, with the comparison of the execution that the person looks at."""
         return self.session.seen_in("runtime" if self.way.value == "run" else "reference")
+
+    @property
+    def given(self) -> Given:
+        """The pair and the samples that are shown, as a person gave them."""
+        return self._given
 
     def select(self, selection: Selection) -> None:
         """Select as a click in the graph does; other widgets follow."""
@@ -199,6 +211,7 @@ class Page:
         self.graph.colour(found)
         self.layers.metrics = self.graph.metrics
         self.tensors.rows = tensor_rows(self.seen)
+        self.pairs.html = pairs_html(self.session)
         self.bench.refresh()
         self.samples.refresh()
         self.tracer.refresh()
@@ -260,10 +273,12 @@ class Page:
             "graph": self.graph,
             "layers": self.layers,
             "tensors": self.tensors,
+            "pairs": self.pairs,
             "tabs": self.tabs,
             "job": self.job,
             "strip": self.strip,
             "gallery": self.gallery,
+            "take": self.take.menu,
         }
 
     def _wire(self) -> None:
@@ -280,6 +295,7 @@ class Page:
         self.graph.observe(lambda _: self.tracer.refresh(), names="selection")
         self.graph.observe(lambda _: self.samples.selected(), names="selection")
         self.graph.observe(lambda _: self._write_address(), names="selection")
+        self.graph.observe(lambda _: self._write_address(), names="metric")
         self.tabs.observe(lambda _: self._write_address(), names="tab")
         self.tabs.observe(lambda change: self._set.tab(change["new"]), names="tab")
         self.chrome.observe(lambda change: self._set.theme(change["new"]), names="theme")
@@ -297,6 +313,13 @@ class Page:
         self.refresh()
         if self.seen.comparison is None and self.way.value == "run":
             self.work_first(self._compare_runtime)
+
+    def _switch_pairs(self, progress: Progress) -> Iterator[None]:
+        self.pairs.busy = True
+        try:
+            yield from self.session.switch_pairs(progress)
+        finally:
+            self.pairs.busy = False
 
     def _compare_runtime(self, progress: Progress) -> Iterator[None]:
         session = self.session
@@ -317,7 +340,7 @@ class Page:
             self.opener.error = ""  # the browser has hidden what it said before
             self.opener.error = "Give a model: choose one above, or write the path of a file"
 
-    def _on_ask(self, _widget: Any, message: dict[str, str], _buffers: Any) -> None:
+    def _on_ask(self, _widget: Any, message: dict[str, Any], _buffers: Any) -> None:
         """Bring what a line of a pane offered."""
         if message.get("do") == "opener":
             self.opener.given = self._given.to_dict()
@@ -325,6 +348,10 @@ class Page:
             self.opener.asked = {"field": message.get("field", ""), "n": asked + 1}
         elif message.get("do") == "tab" and message.get("tab") in TABS:
             self.tabs.tab = message["tab"]
+        elif message.get("do") == "pairs" and not self.pairs.busy:
+            self.work_first(self._switch_pairs)
+        elif message.get("do") == "go":
+            self._go(message)
         elif message.get("do") in ("bits", "put-bits"):
             self.bits.asked(message)
         elif message.get("do") in ("undo", "redo"):
@@ -397,6 +424,7 @@ class Page:
         with self.opener.hold_sync():
             self.opener.busy, self.opener.error = False, ""
             self.opener.model_path = session.opened.name
+        self.chrome.title = printable(session.opened.name)
         self.refresh()
 
     def _offer_ways(self) -> None:
@@ -408,8 +436,35 @@ class Page:
 
     def _write_address(self) -> None:
         given = None if self._given == self._home else self._given
-        place = Place(given, self.selection, self.tabs.tab, self.seen.compared_in, self._edits)
+        place = Place(
+            given,
+            self.selection,
+            self.tabs.tab,
+            self.seen.compared_in,
+            self._edits,
+            self.graph.metric,
+        )
         self.chrome.address = place.to_query(self.session.opened.network, self._usual)
+
+    def _go(self, message: dict[str, Any]) -> None:
+        """Show what the address says that the browser has gone back or forward to.
+
+        Edits in force stay: going through them is what undo and redo are for.
+        """
+        place = Place.from_query(message.get("to", {}))
+        chosen, network = place.selection, self.session.opened.network
+        if chosen is None:
+            self._is_chosen = False
+            self._select_unasked(self._usual or first_selection(network))
+        else:
+            self.select(fitting(chosen, network))
+        self.tabs.tab = place.tab
+        self.graph.metric = place.colour
+        self.graph.colour(metrics(self.seen))
+        if self.way.options:
+            self.way.value = _WAY_OF[place.execution]
+        self._write_address()
+        self.chrome.gone = int(message.get("n", 0))
 
     def _chose(self) -> None:
         """Note that somebody has selected something."""

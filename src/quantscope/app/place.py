@@ -83,6 +83,7 @@ TABS = (
     "Quantize",
     "Help",
 )
+COLOUR = "sqnr"
 _ONCE_CALLED = {"Images": "Samples", "Layers": "Network", "PTQ lab": "Quantize"}
 """Tabs by the names that older links have."""
 
@@ -167,6 +168,10 @@ class Place:
     tab: str = TABS[0]
     execution: Execution = "reference"
     edits: Edits = ()
+    colour: str = COLOUR
+    """The key of the metric that the network is coloured by."""
+    unread: str = ""
+    """A line that says why the edits of the address are not these."""
 
     @classmethod
     def from_query(cls, query: Mapping[str, Any]) -> "Place":
@@ -175,12 +180,15 @@ class Place:
         model, tab = told.get("model", ""), told.get("tab", "")
         tab = _ONCE_CALLED.get(tab, tab)
         selection = Selection(told.get("layer") or None, told.get("tensor") or None)
+        edits, unread = _edits(told.get("edits", ""))
         return cls(
             given=Given(model, told.get("float", ""), told.get("data", "")) if model else None,
             selection=None if selection == Selection(None, None) else selection,
             tab=tab if tab in TABS else TABS[0],
             execution="runtime" if told.get("run") == "runtime" else "reference",
-            edits=_edits(told.get("edits", "")),
+            edits=edits,
+            colour=told.get("colour") or COLOUR,
+            unread=unread,
         )
 
     def to_query(self, network: Network, usual: Selection | None = None) -> dict[str, str]:
@@ -202,6 +210,7 @@ class Place:
             **named,
             "tab": tab,
             "run": run,
+            "colour": "" if self.colour == COLOUR else self.colour,
             "edits": edits_to_address(self.edits),
         }
 
@@ -232,17 +241,18 @@ def begin_at(arguments: Mapping[str, Any], query: Mapping[str, Any]) -> Beginnin
             if asked is not None:
                 given = asked.count_as(home)
                 shown = replace(place, given=None if given == home else given)
-                return Beginning(given.open(), shown, home, error)
+                return Beginning(given.open(), shown, home, error or place.unread)
         except QuantscopeError as found:
             error = error or str(found)
     return Beginning(Given().open(), replace(place, given=Given()), home, error)
 
 
-def _edits(text: str) -> Edits:
+def _edits(text: str) -> tuple[Edits, str]:
+    """Read edits, or say in a line why there are none."""
     try:
-        return edits_from_address(text)
-    except QuantscopeError:
-        return ()
+        return edits_from_address(text), ""
+    except QuantscopeError as error:
+        return (), f"{error}; the model is shown without them"
 
 
 def _at_home(path: str) -> Path:

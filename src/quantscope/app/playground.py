@@ -73,7 +73,6 @@ def state(Page, Setters, begin_at, mo, token_for):
     session_token = token_for(page)
     page.begin()
     return (
-        begun,
         get_edits,
         get_sample,
         get_lab,
@@ -95,8 +94,8 @@ def chrome(page):
 
 
 @app.cell
-def head_title(begun, get_model, header, page):
-    header.title(page.session, error=begun.error if get_model() == 0 else "")
+def head_title(get_model, header, page):
+    header.title(page.session, error=page.error if get_model() == 0 else "")
     return
 
 
@@ -138,6 +137,12 @@ def tabs(page):
 
 
 @app.cell
+def take(page):
+    page.views["take"]
+    return
+
+
+@app.cell
 def pane_diagnose(get_edits, get_model, get_numbers, get_selection, get_tab, mo, page):
     mo.stop(get_tab() != "Diagnose")
     get_edits(), get_model(), get_numbers()
@@ -159,7 +164,7 @@ def pane_layer(get_edits, get_numbers, get_selection, get_tab, get_theme, layer,
 def pane_network(get_edits, get_tab, layers, mo, page):
     mo.stop(get_tab() != "Network")
     get_edits()
-    layers.show(page.views["tensors"], page.edited)
+    layers.show(page.views["tensors"], page.views["pairs"], page.edited)
     return
 
 

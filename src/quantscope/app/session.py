@@ -19,6 +19,7 @@ from quantscope.run import Evaluation, KernelGap, KernelMap, Measure, evaluate, 
 from quantscope.run.compare import Comparison, TensorComparison, compare
 from quantscope.run.histograms import Histogram, Histograms, histograms, weight_histogram
 from quantscope.run.whatif import QUICK
+from quantscope.study.interactions import Interactions, interactions
 from quantscope.study.sensitivity import Sensitivity, sensitivity
 
 T = TypeVar("T")
@@ -37,6 +38,7 @@ _DOING = {
     "runtime comparison": "Comparing as this CPU runs it",
     "histograms": "Counting values",
     "sensitivity": "Measuring sensitivity",
+    "interactions": "Measuring pairs of layers",
     "diagnosis": "Diagnosing",
     "tried": "Trying what is proposed",
 }
@@ -211,6 +213,39 @@ class Session:
             ),
             progress,
         )
+
+    @property
+    def has_pairs(self) -> bool:
+        """Say whether layers can be switched off two at a time."""
+        return self.can_be_diagnosed and "images" not in self.failures
+
+    def switch_pairs(self, progress: Progress = silent) -> Iterator[None]:
+        """Find what every two layers cost together, on the quick set; a second try is one.
+
+        It takes as long as it takes: whoever asks sees how far it is, and can stop it.
+        """
+        if not self.has_pairs:
+            return
+        opened, images = self.opened, self.quick
+        self.failures.pop("interactions", None)
+        yield from self._attempt(
+            "interactions",
+            len(images),
+            lambda: interactions(
+                opened.model,
+                images,
+                float_model=None if opened.is_stand_in else opened.original,
+                measure=self.measured_by,
+                most_seconds=None,
+                progress=progress,
+            ),
+            progress,
+        )
+
+    @property
+    def interactions(self) -> Interactions | None:
+        found: Interactions | None = self._best("interactions")
+        return found
 
     def diagnose(self, images: Samples, progress: Progress = silent) -> Iterator[None]:
         """Find what is wrong and what it costs; of ONNX files that have something to hold against.

@@ -157,7 +157,7 @@ def _groups(readings: Readings, chosen: Sequence[QuantTensor]) -> Iterator[list[
 def _treated(group: Sequence[QuantTensor], found: RangeChoice, by: RangeBy) -> Treated:
     others = f" (and {', '.join(t.name for t in group[1:])})" * bool(group[1:])
     gain = (
-        f"its own error {found.gain_db:+.2f} dB"
+        f"{abs(found.gain_db):.2f} dB {'less' if found.gain_db >= 0 else 'more'} error of its own"
         if by == "effect"
         else (f"{found.gain_db:.2f} dB less error")
     )

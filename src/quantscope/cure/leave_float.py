@@ -166,7 +166,10 @@ def _explanation(
     network = readings.editor.network
     known = [layer.macs or 0 for layer in layers]
     share = f", {sum(known) / network.macs:.1%} of the multiplications" if network.macs else ""
-    how = f": those of {asked} that help most, each measured alone" if most is not None else ""
+    how = ""
+    if most is not None:
+        only = " only" if len(layers) < min(most, asked) else ""
+        how = f":{only} those of {asked} that help{'' if only else ' most'}, each measured alone"
     return f"{many(len(layers), 'layer')} {what}{share}{how}"
 
 

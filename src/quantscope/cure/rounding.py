@@ -139,8 +139,8 @@ def _round_layer(
     gain = float(10 * np.log10(errors[0] / errors[1])) if errors[1] > 0 else float("inf")
     return SetIntegers(weight.name, pack_integers(integers)), Treated(
         weight.name,
-        f"{turned:,} of {floats.size:,} integers change: {gain:.2f} dB less error in the "
-        f"layer's outputs",
+        f"{turned:,} of {floats.size:,} integers change: {gain:.2f} dB less error that "
+        f"these weights add to the layer's outputs",
         {
             "integers_changed": turned,
             "integers": int(floats.size),

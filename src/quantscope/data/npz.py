@@ -37,6 +37,7 @@ def load_npz(
         names = _names(path, members["class_names"], labels) if "class_names" in beside else ()
         rows = first if first and first > 0 else None
         arrays = {name: member.read(rows) for name, member in wanted.items()}
+        unused = "" if "labels" in members else _find_misnamed(members, wanted, count)
     read = len(next(iter(arrays.values())))
     return Samples(
         name=path.name,
@@ -45,6 +46,21 @@ def load_npz(
         indices=np.arange(read, dtype=np.int64),
         class_names=name_classes(str(path), labels, names),
         layout="as-is",
+        origin=f"{path.name} without labels: its array '{unused}' is not used; name it 'labels'"
+        if unused
+        else "",
+    )
+
+
+def _find_misnamed(members: NpyMembers, wanted: dict[str, NpyMember], count: int) -> str:
+    """Name an array that is not used and looks like labels, such as `label` or `y`; or nothing."""
+    return next(
+        (
+            name
+            for name, member in members.items()
+            if name not in wanted and member.shape == (count,) and member.dtype.kind in "iu"
+        ),
+        "",
     )
 
 

@@ -272,7 +272,8 @@ def check_labels(name: str, labels: npt.NDArray[Any], rows: int) -> Labels:
     if labels.ndim != 1:
         raise BadDataError(
             f"The labels in {name} have shape {list(labels.shape)}; they must be one class number "
-            "an image, shape [N] (of one-hot labels take argmax(axis=1))"
+            "an image, shape [N] (of one-hot labels take argmax(axis=1); leave masks and boxes "
+            "out: the outputs are then measured against the float model's)"
         )
     if len(labels) != rows:
         raise BadDataError(f"{name} has {rows:,} images but {len(labels):,} labels")

@@ -18,6 +18,7 @@ from quantscope.diagnose.account import own_noise
 from quantscope.diagnose.attempts import remedy_config
 from quantscope.diagnose.diagnose import diagnose, rank
 from quantscope.diagnose.findings import KINDS
+from quantscope.diagnose.kernels import waits_for_option
 from quantscope.diagnose.results import (
     Account,
     Attempt,
@@ -43,4 +44,5 @@ __all__ = [
     "own_noise",
     "rank",
     "remedy_config",
+    "waits_for_option",
 ]

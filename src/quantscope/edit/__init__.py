@@ -15,7 +15,13 @@ How something is added
   makes a new kind of outcome, the two writers too.
 """
 
-from quantscope.edit.applied import Applied, Change, EditWarning, Preview
+from quantscope.edit.applied import (
+    Applied,
+    Change,
+    EditWarning,
+    Preview,
+    recorded_rescaling,
+)
 from quantscope.edit.editor import Editor, apply
 from quantscope.edit.edits import (
     RANGE_RULES,
@@ -44,6 +50,7 @@ from quantscope.edit.recipe import Recipe, guided_recipes, replay
 from quantscope.edit.rescale import Neighbours
 from quantscope.edit.settings import ROLES, find_target, parts_of, stays_symmetric
 from quantscope.edit.subject import open_subject
+from quantscope.edit.values import TAKEN_AS_FLOAT
 from quantscope.edit.widths import MANY
 from quantscope.model import lift_to_qdq
 
@@ -51,6 +58,7 @@ __all__ = [
     "MANY",
     "RANGE_RULES",
     "ROLES",
+    "TAKEN_AS_FLOAT",
     "Applied",
     "Change",
     "Edit",
@@ -90,6 +98,7 @@ __all__ = [
     "parse_range",
     "parse_set",
     "parts_of",
+    "recorded_rescaling",
     "replay",
     "stays_symmetric",
     "unpack_integers",

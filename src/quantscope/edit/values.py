@@ -22,15 +22,20 @@ from quantscope.model import Pairing, QuantTensor
 
 Array = NDArray[Any]
 
+TAKEN_AS_FLOAT = "what the integers stand for is taken as the float values"
+
 
 class FloatValues:
     """Float constants by the tensor's name; what is not known is dequantized, and remembered.
 
-    A file that quantizes a float constant while it runs has the float values itself.
+    A file that quantizes a float constant while it runs has the float values itself. `factors` are
+    those that a file says its constants were multiplied with, which the float model's were not.
     """
 
-    def __init__(self, graph: QdqGraph, pairing: Pairing | None) -> None:
-        self._graph = graph
+    def __init__(
+        self, graph: QdqGraph, pairing: Pairing | None, factors: Mapping[str, Array]
+    ) -> None:
+        self._graph, self._factors = graph, factors
         self._pairs = {} if pairing is None else pairing.by_name
         self._float_model = None if pairing is None else pairing.float_model
         self._known: dict[str, Array] = {}
@@ -100,14 +105,21 @@ class FloatValues:
             if self._float_model is None
             else f"{self._float_model} has no counterpart"
         )
-        yield f"{why} for {shown}: what the integers stand for is taken as the float values"
+        yield f"{why} for {shown}: {TAKEN_AS_FLOAT}"
+
+    def all_notes(self) -> tuple[str, ...]:
+        """Say in one line which tensors of all that were asked for have no known float values."""
+        return tuple(self.notes(iter(self._dequantized)))
 
     def _look_up(self, name: str, float_name: str | None) -> Array | None:
         stored = self._graph.array(float_name) if float_name else None
         if stored is not None:
             return stored
         pair = self._pairs.get(name)
-        return None if pair is None else pair.float_values()
+        found = None if pair is None else pair.float_values()
+        factor = self._factors.get(name)
+        is_same_rank = found is not None and factor is not None and found.ndim == factor.ndim
+        return rescale(found, factor) if found is not None and is_same_rank else found
 
 
 def rescale(real: Array, factor: Array | None) -> Array:

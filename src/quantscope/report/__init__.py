@@ -53,7 +53,11 @@ from quantscope.report.graph import (
 )
 from quantscope.report.inspect_json import inspection, layer_inspection, node_inspection
 from quantscope.report.inspect_text import Part, layer_view, network_view
-from quantscope.report.interactions_text import interactions_lines, shapley_lines
+from quantscope.report.interactions_text import (
+    interactions_lines,
+    pair_sentences,
+    shapley_lines,
+)
 from quantscope.report.layer_text import channel_table, layer_facts, layer_tensors, tensor_facts
 from quantscope.report.network_text import (
     FORMATS,
@@ -140,6 +144,7 @@ __all__ = [
     "network_view",
     "node_inspection",
     "number",
+    "pair_sentences",
     "quantization_view",
     "quantized_text",
     "range_text",

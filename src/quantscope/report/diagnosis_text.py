@@ -74,7 +74,8 @@ def layers_intro(account: Account) -> str:
         )
     return (
         f'Below: what comes back with one layer float, the most first.{chosen} "SQNR gain" is '
-        f"of the model's outputs, \"own SQNR\" a layer's signal over the error that it adds itself."
+        "of the model's outputs, all samples pooled, \"own SQNR\" a layer's signal over the error "
+        "that it adds itself."
     )
 
 

@@ -65,7 +65,9 @@ def _score(result: Evaluation) -> Iterator[Line]:
     parts = [f"{result.score.measure} {score_text(result.score)}"]
     if result.against_float is not None and result.against_float.kl_nats is not None:
         parts.append(f"KL {result.against_float.kl_nats:.4f} nats")
-    yield Line("   ".join([*parts, of]))
+    # The table below has the ratio of all samples' energies, which is another number.
+    each = "mean of " if result.score.unit == "dB" else ""
+    yield Line("   ".join([*parts, f"{each}{of}"]))
     if result.against_float is not None:
         yield Line(f"against {result.against_float.model}")
 
@@ -74,6 +76,8 @@ def _outputs(result: Evaluation) -> Iterator[Line | Table]:
     """Show each output beside the float model's, or alone where there is no score."""
     against = result.against_float
     if against is not None:
+        if is_accuracy(result):
+            yield Line(f"outputs against {against.model}")
         yield deviation_table(against.outputs, result.sample_word)
     elif result.scored is None or not result.tells_classes:
         yield _output_table(result)
@@ -105,7 +109,7 @@ def deviation_table(outputs: Sequence[OutputDeviation], sample_word: str = "samp
         (
             Column("output"),
             Column("shape"),
-            Column("SQNR dB", right=True),
+            Column("pooled SQNR dB", right=True),
             Column("cosine", right=True),
             Column("largest difference", right=True),
             Column(f"worst {sample_word}s (dB)"),

@@ -85,7 +85,7 @@ def _dynamic_parts(network: Network) -> Iterator[str]:
 def layer_table(network: Network) -> Table:
     """List the layers in their order, with shapes, MACs and bytes."""
     batch = batch_of(network)
-    without = f"shapes without the batch {batch}; " if batch is not None else ""
+    without = f"shapes without the batch dimension {batch}; " if batch is not None else ""
     return Table(
         title=f"Layers ({without}weights and memory in bytes)",
         columns=(

@@ -128,6 +128,29 @@ def test_a_constant_has_no_deviation(constant: float, net: Residual, tmp_path: P
         assert channel.float_mean == np.float32(constant)
 
 
+@pytest.mark.parametrize("offset", [0.0, 1000.0, -3.5e4])
+def test_mean_and_deviation_far_from_zero_are_those_of_float64(
+    offset: float, net: Residual, tmp_path: Path
+) -> None:
+    """Channels lie apart, and images of one too."""
+    shifts = np.array([1, 1.5, -2]).reshape(1, 3, 1, 1) * offset
+    drift = np.linspace(0, 3, 60).reshape(60, 1, 1, 1)
+    pictures = (RNG.normal(0, 1, (60, 3, 5, 7)) + shifts + drift).astype(np.float32)
+    found = compared(net, tmp_path, pictures, 4)["x"]
+    exact = pictures.astype(np.float64)
+    assert found.float_values is not None
+    whole = found.float_values.mean, found.float_values.std
+    assert whole == pytest.approx((exact.mean(), exact.std()), rel=1e-6)
+    for channel in found.channels:
+        values = exact[:, channel.channel]
+        assert channel.float_mean == pytest.approx(values.mean(), rel=1e-6)
+        assert channel.float_std == pytest.approx(values.std(), rel=1e-6)
+        energy = ((values - channel.quantized_mean) ** 2).sum() if channel.quantized_std == 0 else 0
+        if energy:  # all are clipped to one value
+            expected = 10 * np.log10((values**2).sum() / energy)
+            assert channel.sqnr_db == pytest.approx(expected, abs=1e-4)
+
+
 def test_what_is_not_finite_is_found_where_nothing_else_is_measured(tmp_path: Path) -> None:
     pictures = RNG.normal(0, 1, (10, 3, 4, 5)).astype(np.float32)
     pictures[[4, 9], 0, 0, 0] = 100

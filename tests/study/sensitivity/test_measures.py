@@ -75,6 +75,12 @@ def test_a_measure_of_ones_own_ranks_the_way_it_says(folder: Path, tmp_path: Pat
     assert up.float_score is not None and up.to_dict()["ranked_by"] == "own.py:size"
 
 
+def test_weights_without_a_float_model_are_told_in_one_line(folder: Path) -> None:
+    found = sensitivity(quantized("unet", "qdq-uint8", folder), samples("unet"))
+    told = [note for note in found.notes if "taken as the float values" in note]
+    assert len(told) == 1 and " more: what the integers" in told[0]
+
+
 def test_labels_name_the_measure_of_a_classifier(folder: Path) -> None:
     rows = samples("bytes", np.arange(ROWS) % 4)
     found = sensitivity(quantized("bytes", "qdq-uint8", folder), rows)

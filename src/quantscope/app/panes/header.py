@@ -7,6 +7,7 @@ import marimo as mo
 import numpy as np
 
 from quantscope.app.accuracies import ACCURACY, Accuracies, Of
+from quantscope.app.panes.kernel_line import kernel_lines
 from quantscope.app.panes.parts import MAKE_ROWS, OPEN_DATA, OPEN_FLOAT, QUANTIZE, missing, safe
 from quantscope.app.panes.scores import delta_text, ends_text, score_text
 from quantscope.app.session import Session
@@ -81,7 +82,8 @@ def numbers(session: Session) -> mo.Html:
     parts.append(_measure(found))
     parts.append(_count(session, found))
     return mo.Html(
-        f'<div class="qs-numbers" data-testid="numbers">{"".join(parts)}</div>{_gap(found)}'
+        f'<div class="qs-numbers" data-testid="numbers">{"".join(parts)}</div>'
+        f"{kernel_lines(session, found)}"
         f"{_unscored(session, found)}{_misfit(session)}"
     )
 
@@ -171,21 +173,6 @@ def _misfit(session: Session) -> str:
     return (
         f'<p class="qs-line qs-bad" role="alert" data-testid="misfit">{safe(why)} '
         f"{MAKE_ROWS}{OPEN_DATA}</p>"
-    )
-
-
-def _gap(found: Accuracies | None) -> str:
-    if found is None or found.gap is None:
-        return ""
-    if found.gap.reference.scored is None or found.gap.runtime.scored is None:
-        return ""
-    explanation = found.gap.explanation()
-    if explanation is None:
-        return ""
-    size = delta_text(found.gap.evaluation_delta)
-    return (
-        f'<p class="qs-line qs-gap" data-testid="gap">{word("gap", "kernel gap")} '
-        f"<b>{escape(size)}</b> {escape(explanation)}</p>"
     )
 
 

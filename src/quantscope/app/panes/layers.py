@@ -6,13 +6,16 @@ import marimo as mo
 
 from quantscope.app.editing import EditedFile
 from quantscope.app.painter import Wanted
-from quantscope.app.panes.parts import say_which_model
+from quantscope.app.panes.parts import line, offer, safe, say_which_model, with_minus
 from quantscope.app.pictures import WHOLE
 from quantscope.app.place import select_layer, select_tensor
 from quantscope.app.session import Session
+from quantscope.plain_text import many
+from quantscope.report import pair_sentences
 from quantscope.report.figures import (
     ThemeName,
     error_sources,
+    pair_matrix,
     scales_along,
     sensitivity_ranking,
     sqnr_along,
@@ -20,10 +23,32 @@ from quantscope.report.figures import (
 )
 
 
-def show(tensors: mo.ui.anywidget, edited: EditedFile | None) -> mo.Html:
-    """Show `tensors`, the page's table of all tensors."""
+def show(tensors: mo.ui.anywidget, pairs: mo.ui.anywidget, edited: EditedFile | None) -> mo.Html:
+    """Show `tensors`, the page's table of all tensors, and `pairs`, which holds `pairs_html`."""
     said = say_which_model(edited, "All of this is the model as it was opened, without {edits}.")
-    return mo.Html(f'<div class="qs-layer">{said}{tensors}</div>')
+    return mo.Html(f'<div class="qs-layer">{said}{tensors}{pairs}</div>')
+
+
+def pairs_html(session: Session) -> str:
+    """Say which layers do not cost what they cost alone; until that is known, offer to measure."""
+    found = session.interactions
+    if found is not None:
+        on = f"{many(found.images, found.sample_word)}, {found.execution} execution"
+        lines = "".join(
+            f"<li>{with_minus(safe(text.strip()))}</li>" for text in pair_sentences(found)
+        )
+        return (
+            f'<section class="qs-card" data-testid="pairs"><h2>Pairs of layers</h2><ul>{lines}</ul>'
+            f'<p class="qs-line qs-faint">Every two layers quantized alone in the float network, '
+            f"on {on}, against the sum of what each costs alone. The matrix is below; what is bold "
+            f"in it is named here.</p></section>"
+        )
+    if not session.has_pairs or len(session.opened.network.layers) < 2:
+        return ""
+    ask = offer("measure what every two layers cost together", "pairs")
+    why = session.failures.get("interactions", "")
+    said = line(why, kind="qs-bad") if why else ""
+    return f'{said}<p class="qs-line qs-next" data-testid="pairs-ask">{ask}</p>'
 
 
 def wanted(session: Session, *, theme: ThemeName) -> list[Wanted]:
@@ -78,4 +103,12 @@ def _wanted(session: Session, theme: ThemeName) -> Iterator[Wanted]:
             lambda: sensitivity_ranking(found, theme=theme),
             width=WHOLE,
             height=4.4,
+        )
+    pairs = session.interactions
+    if pairs is not None:
+        yield Wanted(
+            ("pairs", pairs.images, theme),
+            "What two layers cost together beyond alone",
+            lambda: pair_matrix(pairs, theme=theme),
+            width=WHOLE,
         )

@@ -141,10 +141,17 @@ class PtqLab:
         self.worker.start(lambda progress: lab.run(configs, progress))
 
     def quantize(self, config: PtqConfig) -> None:
-        """Try a configuration that another pane proposes; raises where there is no lab."""
+        """Try a configuration that another pane proposes.
+
+        It raises where there is no lab, and while another trial runs.
+        """
         lab = self.lab
-        if not self.job.running:
-            self.worker.start(lambda progress: lab.run([StudyConfig(config)], progress))
+        if self.job.running:
+            raise QuantscopeError(
+                "Another trial is running; wait for its end or stop it in Quantize, and choose "
+                "this again"
+            )
+        self.worker.start(lambda progress: lab.run([StudyConfig(config)], progress))
 
     def _on_table(self, _widget: Any, message: dict[str, str], _buffers: Any) -> None:
         if message.get("do") != "open":

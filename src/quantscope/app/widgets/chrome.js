@@ -6,6 +6,7 @@ const LANDMARKS = {
   head_edits: ["region", "Edits in force"],
   left: ["region", "The network"],
   tabs: ["navigation", "Tabs"],
+  take: ["region", "Copy and save"],
   pictures: ["region", "Figures"],
 };
 const KEYS = [
@@ -20,6 +21,8 @@ const KEYS = [
   ["Esc", "close what is open over the page"],
   ["?", "this list"],
 ];
+const OPENED = ["model", "float", "data"];
+const STEPS = [...OPENED, "tab", "layer", "tensor", "run", "colour"];
 
 function deep(root, wanted) {
   const found = root.querySelector(wanted);
@@ -156,23 +159,51 @@ function render({ model, el }) {
   }
   report();
 
-  // Replaced, not added: going back leaves the page, as before. A slider changes it at every move,
-  // and browsers take only so many changes.
+  // What is looked at is a step that the browser goes back from. Edits are not: a slider changes
+  // them at every move, and they have an undo of their own. Browsers take only so many changes, so
+  // all but another model waits for what comes next.
   let waiting = 0;
-  const locate = () => { clearTimeout(waiting); waiting = setTimeout(write, 150); };
-  const write = () => {
+  let going = 0;
+  const told = () => Object.fromEntries(new URL(window.location.href).searchParams);
+  const isOther = (to) => OPENED.some((key) => (to[key] ?? "") !== (model.get("address")[key] ?? ""));
+  const locate = () => { clearTimeout(waiting); waiting = setTimeout(() => write(true), isOther(told()) ? 0 : 150); };
+  const write = (mayStep) => {
+    if (going !== model.get("gone")) return;
     const url = new URL(window.location.href);
+    let steps = false;
     for (const [key, value] of Object.entries(model.get("address"))) {
+      if ((url.searchParams.get(key) ?? "") === value) continue;
       if (value) url.searchParams.set(key, value); else url.searchParams.delete(key);
+      steps ||= STEPS.includes(key);
     }
-    if (url.href !== window.location.href) window.history.replaceState(window.history.state, "", url);
+    if (url.href === window.location.href) return;
+    if (mayStep && steps) window.history.pushState(window.history.state, "", url);
+    else window.history.replaceState(window.history.state, "", url);
   };
+  const arrive = () => write(false);
+  const go = () => {
+    const to = told();
+    if (isOther(to)) { window.location.reload(); return; }
+    clearTimeout(waiting);
+    going = Math.max(going, model.get("gone")) + 1;
+    model.send({ do: "go", to, n: going });
+  };
+  going = model.get("gone");
   model.on("change:address", locate);
-  write();
+  model.on("change:gone", arrive);
+  window.addEventListener("popstate", go);
+  write(false);
+
+  const call = () => { if (model.get("title")) document.title = `${model.get("title")} · quantscope`; };
+  model.on("change:title", call);
+  call();
   return () => {
     watch.disconnect();
     clearTimeout(waiting);
     model.off("change:address", locate);
+    model.off("change:gone", arrive);
+    model.off("change:title", call);
+    window.removeEventListener("popstate", go);
     tip.remove();
     keyboard.remove();
     cells.disconnect();

@@ -22,6 +22,10 @@ class Chrome(Selecting):
     `{page, n}`: `n` tells two clicks apart.
 
     `address` is what the browser's address says of the page, by key; what is empty is left out.
+    After a step back or forward to an address of the same model it asks with `{"do": "go", "to":
+    ..., "n": ...}`, and `gone` is the `n` of the last one that was followed.
+
+    `title` is what the browser calls the page.
     """
 
     _esm = source("chrome")
@@ -30,6 +34,8 @@ class Chrome(Selecting):
     theme = traitlets.Unicode("").tag(sync=True)
     topic = traitlets.Dict().tag(sync=True)
     address = traitlets.Dict().tag(sync=True)
+    gone = traitlets.Int(0).tag(sync=True)
+    title = traitlets.Unicode("").tag(sync=True)
 
 
 class Tabs(anywidget.AnyWidget):
@@ -96,6 +102,21 @@ class Job(anywidget.AnyWidget):
     offer = traitlets.Unicode("").tag(sync=True)
     """The button's text when idle; empty hides it."""
     error = traitlets.Unicode("").tag(sync=True)
+
+
+class TakeMenu(anywidget.AnyWidget):
+    """The menu that copies and saves what a tab shows; tables it finds in the page by itself.
+
+    It asks with `{"do": "list", "n"}`, answered by `listed`, `{n, items, name}` with items as
+    `{what, command, python, why}`, and with `{"do": "figure", "id", "format", "n"}`, answered by
+    `saved`, `{n, name, mime, content}` in base64, or `{n, error}`.
+    """
+
+    _esm = source("take_menu")
+    _css = style("take_menu")
+
+    listed = traitlets.Dict().tag(sync=True)
+    saved = traitlets.Dict().tag(sync=True)
 
 
 class Live(anywidget.AnyWidget):

@@ -7,6 +7,7 @@ from quantscope.report.evaluate_text import deviation_table
 from quantscope.report.table import Column, Table
 from quantscope.report.wording import format_rounded, origin_text
 from quantscope.run.compare import (
+    BlockErrors,
     ChannelComparison,
     Comparison,
     TensorComparison,
@@ -60,6 +61,26 @@ def channel_lines(
     spare = {"local": 1, "clipped": 2, "RMSE": 3}
     columns = tuple(Column(h, right=True, spare=spare.get(h, 0)) for h in headings)
     yield from Table("", columns, tuple(map(_channel, tensor.channels))).lines(width)
+    if tensor.blocks is not None:
+        yield ""
+        yield from _worst_blocks(tensor.blocks).lines(width)
+
+
+def _worst_blocks(blocks: BlockErrors) -> Table:
+    """List the blocks, each with a scale of its own, in which rounding left least of the weight."""
+    headings = ("channel", "block", "SQNR", "RMSE", "range used")
+    rows = (
+        (
+            str(block.channel),
+            str(block.block),
+            _number(block.sqnr_db, ".1f"),
+            _number(block.rmse_steps, ".2f"),
+            f"{block.used_share_of_range:.0%}",
+        )
+        for block in blocks.worst
+    )
+    title = f"the blocks of lowest SQNR of {blocks.sqnr_db.size}, RMSE in steps of their own"
+    return Table(title, tuple(Column(h, right=True) for h in headings), tuple(rows))
 
 
 def _channel(channel: ChannelComparison) -> tuple[str, ...]:

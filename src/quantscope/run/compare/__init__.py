@@ -3,10 +3,10 @@
 How it is put together
 - `joint_run.py` has the protocol: a `JointRun` runs both networks and gives sums between them;
   `compare.py` drives it. `sources.py` says where an error can come from, `sums.py` how values are
-  summed.
+  summed, `pivots.py` how of values far from zero.
 - `statistics.py` says what the sums mean, `scores.py` what the outputs have in common, `weights.py`
   what rounding did to constants; `results.py` is what comes of it, `reading.py` what stands out.
-- `side_by_side.py` compares two quantized versions.
+- `side_by_side.py` compares two quantized versions. `rescaled.py` names what has other units.
 
 How something is added
 - A statistic: a row of sums in both implementations (`run/onnx/compare`, `run/torch/probes.py`),
@@ -29,8 +29,11 @@ from quantscope.run.compare.joint_run import (
     Probe,
     ProbeSums,
 )
+from quantscope.run.compare.pivots import moved_to_zero
 from quantscope.run.compare.reading import flag_tensors, from_another, reading, usual
+from quantscope.run.compare.rescaled import RESCALED
 from quantscope.run.compare.results import (
+    BlockErrors,
     ChannelComparison,
     Comparison,
     ErrorSources,
@@ -79,7 +82,9 @@ __all__ = [
     "ENERGIES",
     "FLOAT_ENDS",
     "ONLY_SQNR",
+    "RESCALED",
     "SEVERAL_SCALES",
+    "BlockErrors",
     "ChannelComparison",
     "Comparison",
     "Constants",
@@ -114,6 +119,7 @@ __all__ = [
     "flag_tensors",
     "from_another",
     "layout_of",
+    "moved_to_zero",
     "nothing_is_below",
     "pair_comparable",
     "reading",

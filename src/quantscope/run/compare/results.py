@@ -12,17 +12,14 @@ from quantscope.model import Execution, Role
 from quantscope.run.deviations import OutputDeviation
 from quantscope.run.origin import Origin
 
+_WORST = 3
 SCHEMA_VERSION = 2
 """2: a tensor's `channels` are there only where they are asked for; it counts them always."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """The spread of all values of a tensor, over all images.
-
-    `std` comes from float32 sums: of less than a thousandth of the mean it says little, but a
-    constant has none.
-    """
+    """The spread of all values of a tensor, over all images."""
 
     min: float
     max: float
@@ -81,6 +78,57 @@ class ChannelComparison:
 
 
 @dataclass(frozen=True)
+class BlockComparison:
+    """One block of a constant's channel, which has a scale of its own: what rounding did to it.
+
+    `block` counts along the channel. `sqnr_db` is None where there is no error, or no signal;
+    `used_share_of_range` is how much of its range the float values span.
+    """
+
+    channel: int
+    block: int
+    sqnr_db: float | None
+    rmse_steps: float
+    used_share_of_range: float
+
+
+@dataclass(frozen=True, eq=False)
+class BlockErrors:
+    """All blocks of a constant, as arrays [channels, blocks]; an SQNR that is None is NaN."""
+
+    sqnr_db: NDArray[np.float64]
+    rmse_steps: NDArray[np.float64]
+    used_share_of_range: NDArray[np.float64]
+
+    @property
+    def worst(self) -> tuple[BlockComparison, ...]:
+        """Give up to three blocks of lowest SQNR, lowest first."""
+        order = np.argsort(self.sqnr_db, axis=None, kind="stable")[:_WORST]
+        places = (np.unravel_index(at, self.sqnr_db.shape) for at in order)
+        found = (self.at(int(channel), int(block)) for channel, block in places)
+        return tuple(block for block in found if block.sqnr_db is not None)
+
+    def at(self, channel: int, block: int) -> BlockComparison:
+        sqnr = float(self.sqnr_db[channel, block])
+        return BlockComparison(
+            channel,
+            block,
+            None if np.isnan(sqnr) else sqnr,
+            float(self.rmse_steps[channel, block]),
+            float(self.used_share_of_range[channel, block]),
+        )
+
+    def to_dict(self, *, every: bool) -> dict[str, Any]:
+        """Give plain values, of every block if asked, else of the worst ones."""
+        found: dict[str, Any] = {"block_count": self.sqnr_db.size}
+        found["worst_blocks"] = [asdict(block) for block in self.worst]
+        if every:
+            places = np.ndindex(*self.sqnr_db.shape)
+            found["blocks"] = [asdict(self.at(*place)) for place in places]
+        return found
+
+
+@dataclass(frozen=True)
 class TensorComparison:
     """One quantized tensor beside the float one that it stands for.
 
@@ -123,10 +171,16 @@ class TensorComparison:
     channels: tuple[ChannelComparison, ...] = field(default=(), repr=False)
     worst_channels: tuple[int, ...] = ()
     """The channels of lowest SQNR, lowest first; empty where there is but one channel."""
+    blocks: BlockErrors | None = field(default=None, repr=False, compare=False)
+    """What rounding did to each block of a constant that has a scale for each."""
 
     def to_dict(self, *, channels: bool = False) -> dict[str, Any]:
         """Give plain values; a row for each channel, of which there may be thousands, if asked."""
-        found = asdict(self if channels else replace(self, channels=()))
+        plain = replace(self, blocks=None)
+        found = asdict(plain if channels else replace(plain, channels=()))
+        del found["blocks"]
+        if self.blocks is not None:
+            found |= self.blocks.to_dict(every=channels)
         if not channels:
             del found["channels"]
         by_number = {each.channel: each.sqnr_db for each in self.channels}

@@ -14,6 +14,7 @@ from quantscope.data import Samples
 from quantscope.plain_text import many
 from quantscope.run.batches import BYTES_AT_ONCE
 from quantscope.run.compare.joint_run import Probe
+from quantscope.run.compare.pivots import means_and_deviations, moved_to, pivots_of
 from quantscope.run.compare.results import (
     ChannelComparison,
     ErrorSources,
@@ -55,18 +56,25 @@ class RunningSums:
     """The reason why images cannot be told from what fills up a batch, or channels from batches."""
     _kept: Array | None = field(default=None, repr=False)
     """The sums so far, [sums, channels]."""
-    _waiting: list[tuple[Array, int]] = field(default_factory=list, repr=False)
-    """The sums [images, sums, channels] and images of each batch that is not added yet."""
+    _waiting: list[tuple[Array, int, int]] = field(default_factory=list, repr=False)
+    """The sums [images, sums, channels] and images of each batch that is not added yet.
+
+    The third says how many numbers are behind a sum.
+    """
+    _pivots: dict[str, Array] = field(default_factory=dict, repr=False)
+    """What the sums are about, [channels] for each value; see `pivots.py`."""
     _bytes_waiting: int = 0
     _width: int | None = None
 
     @property
     def sums(self) -> dict[str, Array]:
-        """The sums by name, [channels] each; least and largest values are among them."""
+        """The sums by name, [channels] each; least, largest and mean values are among them."""
         self._add_up()
-        return (
-            {} if self._kept is None else dict(zip(self.probe.sum_names, self._kept, strict=True))
-        )
+        if self._kept is None:
+            return {}
+        found = dict(zip(self.probe.sum_names, self._kept, strict=True))
+        with np.errstate(invalid="ignore", over="ignore"):  # where not all values are finite
+            return {**found, **means_and_deviations(found, self.elements, self._pivots)}
 
     def add(self, statistics: Array, size: int | None, rows: int, count: int) -> None:
         """Add what the probe gave for one batch.
@@ -87,14 +95,14 @@ class RunningSums:
         if self._width not in (None, width):
             self.mixed = "the axis of its channels has another length in other batches"
             self._add_up()
-            self._look_for_not_finite([(statistics, count)])
+            self._look_for_not_finite([(statistics, count, 0)])
             self.seen += count
             return
         self._width = width
-        if size is not None:
-            # `size` counts all images of the batch, also those that only fill it up.
-            self.elements += size // max(first * width, 1) * len(statistics)
-        self._waiting.append((statistics, count))
+        # `size` counts all images of the batch, also those that only fill it up.
+        numbers = 0 if size is None else size // max(first * width, 1)
+        self.elements += numbers * len(statistics)
+        self._waiting.append((statistics, count, numbers))
         self._bytes_waiting += statistics.nbytes
         if self._bytes_waiting >= BYTES_AT_ONCE:
             self._add_up()
@@ -102,16 +110,28 @@ class RunningSums:
     def _add_up(self) -> None:
         if not self._waiting:
             return
-        statistics = np.concatenate([each for each, _ in self._waiting])
+        statistics = np.concatenate([each for each, _, _ in self._waiting])
         with np.errstate(invalid="ignore", over="ignore"):
-            found = statistics.sum(axis=0, dtype=np.float64)
+            found = self._about_pivots(statistics).sum(axis=0, dtype=np.float64)
             if not np.isfinite(found[self._measured]).all():
                 self._look_for_not_finite(self._waiting)
             for keep, at in self._extremes:
                 found[at] = keep.reduce(statistics[:, at], axis=0)
             self._kept = found if self._kept is None else self._together(self._kept, found)
-        self.seen += sum(count for _, count in self._waiting)
+        self.seen += sum(count for _, count, _ in self._waiting)
         self._waiting, self._bytes_waiting = [], 0
+
+    def _about_pivots(self, statistics: Array) -> Array:
+        """Give the sums that are waiting about the first image's pivots; some have none."""
+        names = self.probe.sum_names
+        if "float_sum" not in names:
+            return statistics
+        if not self._pivots:
+            firsts = pivots_of(statistics[:1], names)
+            self._pivots = {which: np.nan_to_num(first[0]) for which, first in firsts.items()}
+        numbers = [(each.shape[0], behind) for each, _, behind in self._waiting]
+        behind = np.repeat([n for _, n in numbers], [images for images, _ in numbers])
+        return moved_to(statistics, names, behind[:, None], self._pivots)
 
     @cached_property
     def _extremes(self) -> list[tuple[np.ufunc, list[int]]]:
@@ -132,10 +152,10 @@ class RunningSums:
             kept[at] = keep(before[at], found[at])
         return kept
 
-    def _look_for_not_finite(self, batches: Sequence[tuple[Array, int]]) -> None:
+    def _look_for_not_finite(self, batches: Sequence[tuple[Array, int, int]]) -> None:
         """Count images with values that are not finite, in batches not among the `seen` yet."""
         before = self.seen
-        for statistics, count in batches:
+        for statistics, count, _ in batches:
             finite = np.asarray(np.isfinite(statistics[:, self._measured]).all(axis=(1, 2)))
             places = np.flatnonzero(~finite)
             found = np.unique(places * count // len(finite))  # its first axis may not count images
@@ -212,10 +232,8 @@ class RunningSums:
             "beyond_low_steps": self._beyond(-1),
             "beyond_high_steps": self._beyond(1),
             "used_share_of_range": self._used_share(),
-            "float_values": self._spread("float", total["signal"], total["float_sum"]),
-            "quantized_values": self._spread(
-                "quantized", total["quantized_signal"], total["quantized_sum"]
-            ),
+            "float_values": self._spread("float"),
+            "quantized_values": self._spread("quantized"),
             "rmse_steps": self._rmse_steps("error"),
             "local_rmse_steps": self._rmse_steps("local_error"),
             "ideal_rmse_steps": ideal_rmse_steps(
@@ -227,11 +245,14 @@ class RunningSums:
             "worst_channels": worst_channels(per_channel),
         }
 
-    def _spread(self, which: str, squares: float, total: float) -> Spread:
-        elements = self.elements * len(self.sums["signal"])
-        least = float(self.sums[f"{which}_min"].min())
-        most = float(self.sums[f"{which}_max"].max())
-        return Spread(least, most, *_mean_and_std(squares, total, elements, ends=(least, most)))
+    def _spread(self, which: str) -> Spread:
+        """Put the channels together, which have as many numbers each."""
+        names = ("min", "max", "mean", "std")
+        least, most, means, deviations = (self.sums[f"{which}_{name}"] for name in names)
+        mean = float(means.mean())
+        variance = float((deviations**2 + (means - mean) ** 2).mean())
+        ends = float(least.min()), float(most.max())
+        return Spread(*ends, ends[0] if ends[0] == ends[1] else mean, sqrt(variance))
 
     def _beyond(self, sign: int) -> float | None:
         """Give how many steps the farthest float value is beyond the high end, with -1 the low."""
@@ -304,15 +325,6 @@ class RunningSums:
         def channel(at: int) -> ChannelComparison:
             here = {name: values[at] for name, values in sums.items()}
             signal, error = here["signal"], here["error"]
-            f, q = (
-                _mean_and_std(
-                    here[squares],
-                    here[f"{which}_sum"],
-                    elements,
-                    ends=(here[f"{which}_min"], here[f"{which}_max"]),
-                )
-                for which, squares in (("float", "signal"), ("quantized", "quantized_signal"))
-            )
             return ChannelComparison(
                 channel=at,
                 sqnr_db=sqnr_db_of_energies(signal, error),
@@ -325,10 +337,10 @@ class RunningSums:
                 quantized_min=here["quantized_min"],
                 quantized_max=here["quantized_max"],
                 used_share_of_range=None if used is None else float(used[at]),
-                float_mean=f[0],
-                float_std=f[1],
-                quantized_mean=q[0],
-                quantized_std=q[1],
+                float_mean=here["float_mean"],
+                float_std=here["float_std"],
+                quantized_mean=here["quantized_mean"],
+                quantized_std=here["quantized_std"],
                 rmse_steps=None if steps is None else sqrt(steps[at]),
                 local_rmse_steps=None if local_steps is None else sqrt(local_steps[at]),
                 ideal_rmse_steps=ideal_rmse_steps(not_zero[at] / elements, here["local_error"]),
@@ -349,15 +361,3 @@ def _cosine(signal: float, other: float, difference: float) -> float | None:
     if signal <= 0 or other <= 0:
         return None
     return max(-1.0, min((signal + other - difference) / (2 * sqrt(signal * other)), 1.0))
-
-
-def _mean_and_std(
-    squares: float, total: float, elements: int, *, ends: tuple[float, float]
-) -> tuple[float, float]:
-    """Give the mean and the deviation of values that lie between these ends."""
-    least, most = ends
-    if least == most:
-        return least, 0.0  # what float32 sums leave of a constant is their rounding
-    # Rounding may leave a variance just below zero, or a mean just beyond an end.
-    mean = total / elements
-    return min(max(mean, least), most), sqrt(max(squares / elements - mean**2, 0.0))

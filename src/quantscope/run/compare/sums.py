@@ -10,6 +10,7 @@ Full       quantized_signal, local_error     energies of q, and of f through its
            clipped_high, clipped_low         how many of f are beyond the range; no clipped_low
                                              where nothing can be below
            not_zero                          how many of f are not zero
+           (sums and energies of f and q are of their distances from a pivot then: `pivots.py`)
 Sources    inherited, weights, clipping      a - f, b - a, c - b (`sources.py`), each times the
                                              error; no weights where a is b
            kernel                            q less what the file states, times the error; where
@@ -77,6 +78,9 @@ class Reducer(Protocol[ValueT]):
 
     def total(self, value: ValueT) -> ValueT: ...
 
+    def less_pivot(self, value: ValueT, least: ValueT, most: ValueT) -> ValueT:
+        """Give value - max(least, 0) - min(most, 0), these of each sample and channel."""
+
     def energy(self, value: ValueT) -> ValueT:
         """Sum the squares."""
 
@@ -102,21 +106,26 @@ def nothing_is_below(low: NDArray[Any], *, is_relu: bool) -> bool:
 
 
 def energy_sums(reducer: Reducer[ValueT]) -> dict[str, ValueT]:
-    """Give what the SQNR needs."""
+    """Give what the SQNR needs, where nothing else is asked for."""
     return {"signal": reducer.energy(reducer.f), "error": reducer.energy(reducer.error)}
 
 
 def value_sums(reducer: Reducer[ValueT]) -> dict[str, ValueT]:
-    """Give what else is said of the two values, but for those beyond the range."""
-    f, q = reducer.f, reducer.q
+    """Give all that is said of the two values, but for those beyond the range."""
+    q = reducer.q
+    ends = reducer.least(q), reducer.largest(q)
+    float_rest = reducer.less_pivot(reducer.f, reducer.float_min, reducer.float_max)
+    quantized_rest = reducer.less_pivot(q, *ends)
     return {
-        "quantized_signal": reducer.energy(q),
-        "float_sum": reducer.total(f),
-        "quantized_sum": reducer.total(q),
+        "signal": reducer.energy(float_rest),
+        "error": reducer.energy(reducer.error),
+        "quantized_signal": reducer.energy(quantized_rest),
+        "float_sum": reducer.total(float_rest),
+        "quantized_sum": reducer.total(quantized_rest),
         "float_min": reducer.float_min,
         "float_max": reducer.float_max,
-        "quantized_min": reducer.least(q),
-        "quantized_max": reducer.largest(q),
+        "quantized_min": ends[0],
+        "quantized_max": ends[1],
         "local_error": reducer.energy(reducer.local_error()),
         "not_zero": reducer.count_not_zero(),
     }

@@ -17,6 +17,7 @@ from quantscope.model import (
 )
 from quantscope.model.pairing import Constants, Pairing, TensorPair
 from quantscope.run.compare.results import (
+    BlockErrors,
     ChannelComparison,
     Spread,
     TensorComparison,
@@ -131,7 +132,35 @@ def compare_arrays(
         no_sources="a constant has no sources but its rounding",
         channels=channels,
         worst_channels=worst_channels(channels),
+        blocks=_blocks(params, tensor, f, q, axis),
     )
+
+
+def _blocks(
+    params: QuantParams, tensor: QuantTensor, f: Values, q: Values, axis: int
+) -> BlockErrors | None:
+    """Compare the blocks of a matrix that has a scale for each, along the axis of its inputs."""
+    along = params.axis
+    if not params.block_size or along is None or f.ndim != 2 or tensor.shape != f.shape:
+        return None
+    if along % 2 == axis % 2:
+        return None
+    step, low, high = (
+        _by_channel(params.expand(v, f.shape), axis)
+        for v in (params.step, *params.representable_range)
+    )
+    floats, error = _by_channel(f, axis), _by_channel(q - f, axis)
+    starts = np.arange(0, floats.shape[1], params.block_size)
+    lengths = np.diff(starts, append=floats.shape[1])
+    energy, noise, steps = (
+        np.add.reduceat(values**2, starts, axis=1) for values in (floats, error, error / step)
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sqnr = np.where((energy > 0) & (noise > 0), 10 * np.log10(energy / noise), np.nan)
+    low, high = low[:, starts], high[:, starts]
+    ends = (end.reduceat(floats, starts, axis=1) for end in (np.minimum, np.maximum))
+    least, most = (np.clip(end, low, high) for end in ends)
+    return BlockErrors(sqnr, np.sqrt(steps / lengths), (most - least) / (high - low))
 
 
 def _grid(

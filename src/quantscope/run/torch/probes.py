@@ -100,9 +100,8 @@ class Measurement:
         return value.reshape(*value.shape[:2], -1)
 
     def sums(self) -> "dict[str, torch.Tensor]":
-        found = energy_sums(self)
+        found = energy_sums(self) if self.detail == "sqnr" else value_sums(self)
         if self.detail == "full":
-            found |= value_sums(self)
             b: torch.Tensor | None = None
             if self.probe.pieces is not None:
                 of_sources, b = self._sources(self.probe.pieces)
@@ -142,6 +141,12 @@ class Measurement:
 
     def total(self, value: "torch.Tensor") -> "torch.Tensor":
         return value.sum(-1)
+
+    def less_pivot(
+        self, value: "torch.Tensor", least: "torch.Tensor", most: "torch.Tensor"
+    ) -> "torch.Tensor":
+        pivot = least.clamp_min(0) + most.clamp_max(0)
+        return value - pivot.unsqueeze(-1) if bool(pivot.any()) else value
 
     def energy(self, value: "torch.Tensor") -> "torch.Tensor":
         import torch

@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 
-from quantscope.edit import Editor, Off, parts_of
+from quantscope.edit import TAKEN_AS_FLOAT, Editor, Off, parts_of
 from quantscope.errors import BadModelError
 from quantscope.progress import Progress
 from quantscope.study.sensitivity.results import INPUT_TYPE, NotSwitched
 
-_EXPECTED_NOTE = "is put back"  # of a ReLU that the quantizer did; nothing that a reader must know
+# Of a ReLU that the quantizer did: nothing that a reader must know. Of float values that are not
+# known: one line for all layers says it, not one a layer.
+_NOT_TOLD = ("is put back", TAKEN_AS_FLOAT)
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,8 @@ def find_targets(editor: Editor, progress: Progress) -> Targets:
             continue
         taken |= {change.tensor for change in preview.changes}
         found.append((name, op_type))
-        notes |= dict.fromkeys(n for n in preview.notes if not n.endswith(_EXPECTED_NOTE))
+        notes |= dict.fromkeys(n for n in preview.notes if not n.endswith(_NOT_TOLD))
     if not found:
         why = next((f": {each.reason}" for each in skipped), "")
         raise BadModelError(f"No layer of {editor.model.name} can be switched{why}")
-    return Targets(tuple(found), tuple(skipped), tuple(notes))
+    return Targets(tuple(found), tuple(skipped), (*notes, *editor.float_notes()))

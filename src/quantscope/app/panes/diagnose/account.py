@@ -85,7 +85,7 @@ def _table(bars: Sequence[_Bar], *, more: str = "") -> str:
         f"<td>{bar.ask}</td></tr>"
         for bar in bars
     )
-    heads = ["comes back", word("sqnr", "SQNR of the outputs"), *([more] if more else [])]
+    heads = ["comes back", word("sqnr", "pooled SQNR"), *([more] if more else [])]
     cells = "".join(f'<th scope="col" class="qs-right">{head}</th>' for head in heads)
     return (
         f'<table class="qs-account"><thead><tr><td></td><td></td>{cells}<td></td></tr></thead>'

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import marimo as mo
 
 from quantscope.app.panes.diagnose.pane import pane_html
+from quantscope.app.panes.kernel_line import cure_edits
 from quantscope.app.place import Selection
 from quantscope.app.session import Session
 from quantscope.cure import CURES, Readings
@@ -49,8 +50,11 @@ class Doctor:
                 self.page.work_first(partial(self._cure, message["kind"]))
             elif message.get("do") == "remedy":
                 self._take(self._remedy(message))
+            elif message.get("do") == "kernels":
+                self._help_kernels(message.get("how", ""))
         except QuantscopeError as error:
             self._said = str(error)
+            self.page.tabs.tab = TAB  # the head asks from every tab, and the line is here
         self.page.numbers_news()
 
     def _cure(self, kind: str, progress: Progress) -> Iterator[None]:
@@ -79,6 +83,19 @@ class Doctor:
         # A better diagnosis may have come between the drawing of a button and its click.
         except (AssertionError, IndexError, KeyError, ValueError):
             raise QuantscopeError("The findings have changed; choose again") from None
+
+    def _help_kernels(self, how: str) -> None:
+        """Do what the line of the kernels offers; What if then runs the file as this CPU does."""
+        page = self.page
+        if how == "seven-bits":
+            self._take(Remedy("quantize with 7-bit weights", options={"reduce_range": True}))
+            return
+        if how == "cure":
+            self._put(cure_edits(page.session))
+            how = "runtime"
+        if how in [option["key"] for option in page.bench.way_choice.options]:
+            page.bench.way_choice.value = how
+            page.tabs.tab = _EDITED
 
     def _take(self, remedy: Remedy) -> None:
         if remedy.options:

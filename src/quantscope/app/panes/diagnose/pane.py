@@ -1,5 +1,7 @@
 """Lay out the Diagnose tab."""
 
+from math import isnan
+
 import marimo as mo
 
 from quantscope.app.editing import EditedFile
@@ -15,6 +17,7 @@ from quantscope.app.panes.parts import (
     say_which_model,
     with_minus,
 )
+from quantscope.app.panes.scores import score_text
 from quantscope.app.place import Selection
 from quantscope.app.session import Session
 from quantscope.cure import CURES
@@ -78,6 +81,10 @@ def _head(session: Session, diagnosis: Diagnosis) -> str:
     if loss.helps:
         points = with_minus(safe(gain_text(loss)))
         text = f"Quantizing costs {points} {unit_of(account)} {of}{_most(account)}."
+    elif isnan(loss.delta.delta):
+        # The float model has no SQNR against itself, so there is a score and no loss.
+        score = with_minus(safe(score_text(account.quantized)))
+        text = f"{safe(account.quantized.measure)}: {score} {of}{_most_above(account)}."
     elif loss.is_sure:
         text = f"The quantized model is better than the float one {of}."
     else:
@@ -96,6 +103,15 @@ def _most(account: Account) -> str:
     parts = {"weights": account.weights_off, "activations": account.activations_off}
     held = [name for name, gain in parts.items() if gain.helps and gain.value > half]
     return f"; most of it comes back with all {held[0]} float" if len(held) == 1 else ""
+
+
+def _most_above(account: Account) -> str:
+    """Say which half raises a score most, where there is no loss to have a half of."""
+    parts = {"weights": account.weights_off, "activations": account.activations_off}
+    name, gain = max(parts.items(), key=lambda part: part[1].value)
+    if not gain.helps:
+        return ""
+    return f"; with all {name} float {with_minus(safe(gain_text(gain)))} {unit_of(account)}"
 
 
 def _cures() -> str:

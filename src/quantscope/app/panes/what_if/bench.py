@@ -59,6 +59,8 @@ class Workbench:
         self.keeping = Keeping(self)
         self._applied: Applied | None = None
         self._seen = 0
+        self.left_out = ""
+        """A line that says why the edits that a page began with are not in force."""
         self._refused = ("", "")
         # Findings arrive in threads of their own, gestures in the kernel's.
         self._showing = RLock()
@@ -112,13 +114,18 @@ class Workbench:
 
     def _fitting(self, edits: Edits) -> Edits:
         """Give the edits of an address if the model takes them, else none."""
-        if not edits or pane.why_not(self.session):
+        self.left_out = ""
+        if not edits:
             return ()
-        try:
-            self._applied = self.editor.apply(edits)
-        except QuantscopeError:
-            return ()
-        return edits
+        if not (why := pane.why_not(self.session)):
+            try:
+                self._applied = self.editor.apply(edits)
+            except QuantscopeError as error:
+                why = str(error)
+            else:
+                return edits
+        self.left_out = f"The edits of the address are not in force: {why}"
+        return ()
 
     def visit(self) -> None:
         """The tab was opened, or another pair in it."""

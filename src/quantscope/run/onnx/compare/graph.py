@@ -255,12 +255,11 @@ class Builder:
         self, pair: TensorPair, tensor: QuantTensor, quantizer: onnx.NodeProto
     ) -> GraphProbe:
         probe = ProbeWriter(self, pair, tensor, quantizer)
-        sums = energy_sums(probe)
+        sums = energy_sums(probe) if self.detail == "sqnr" else value_sums(probe)
         leaves: tuple[str, ...] = ()
         no_sources: str | None = ONLY_SQNR
         known: ErrorSources | None = None
         if self.detail == "full":
-            sums |= value_sums(probe)
             b: str | None = None
             try:
                 if (known := probe.known_sources()) is None:

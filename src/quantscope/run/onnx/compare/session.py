@@ -22,7 +22,14 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from quantscope.errors import BadModelError
-from quantscope.run.compare import CLIPPED, COUNTS, ENERGIES, FLOAT_ENDS, source_names
+from quantscope.run.compare import (
+    CLIPPED,
+    COUNTS,
+    ENERGIES,
+    FLOAT_ENDS,
+    moved_to_zero,
+    source_names,
+)
 from quantscope.run.onnx.compare.graph import ComparisonGraph, GraphProbe
 from quantscope.run.onnx.compare.merge import QUANTIZED
 from quantscope.run.onnx.sessions import open_proto, reason_of, session_of, session_options
@@ -163,5 +170,9 @@ def _units(
 
 def _sums(probe: GraphProbe, values: Mapping[str, Array]) -> dict[str, Array]:
     """Add up a probe's sums over the batch, [channels] each."""
-    sums = probe.by_sum(values[probe.output]).sum(axis=0, dtype=np.float64)
+    found = probe.by_sum(values[probe.output])
+    if probe.size_output is not None:
+        numbers = int(values[probe.size_output]) // max(found.shape[0] * found.shape[2], 1)
+        found = moved_to_zero(found, probe.sum_names, numbers)
+    sums = found.sum(axis=0, dtype=np.float64)
     return dict(zip(probe.sum_names, sums, strict=True))

@@ -176,6 +176,11 @@ class ProbeWriter:
     def total(self, value: str) -> str:
         return self._reduce("ReduceSum", value)
 
+    def less_pivot(self, value: str, least: str, most: str) -> str:
+        below = self.canvas.add("Relu", [self.canvas.add("Neg", [most])])
+        pivot = self.canvas.add("Sub", [self.canvas.add("Relu", [least]), below])
+        return self.canvas.add("Sub", [value, pivot])
+
     def count_not_zero(self) -> str:
         return self._count_true(self.canvas.add("Cast", [self.f], to=TensorProto.BOOL))
 
