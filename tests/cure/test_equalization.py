@@ -277,7 +277,7 @@ def test_channels_that_are_equal_already_are_left(planted: Planted) -> None:
         equalize(editor, planted.calibration, edits=cure.edits)
 
 
-@pytest.mark.parametrize("factor", (1.0, 1.273, 1.336))
+@pytest.mark.parametrize("factor", [1.0, 1.273, 1.336])
 def test_what_is_symmetric_stays_so(factor: float, tmp_path: Path) -> None:
     proto = spread_layers("LeakyRelu")
     for stored in proto.graph.initializer:
