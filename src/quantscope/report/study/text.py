@@ -33,7 +33,7 @@ def study_view(result: StudyResult, harm: Harm | None = None) -> Iterator[Line |
     if harm is not None:
         yield from map(Line, harm_lines(harm))
     # A reason that many have, such as a framework that does not fit, is told once.
-    by_reason: dict[str, list[str]] = {}
+    by_reason: dict[str | None, list[str]] = {}
     for row in result.failed:
         by_reason.setdefault(row.reason, []).append(row.label)
     for reason, labels in by_reason.items():
