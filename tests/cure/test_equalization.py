@@ -83,9 +83,13 @@ def separable() -> onnx.ModelProto:
     return finished(nodes, stored, (3, 6, 7))
 
 
-def plant(folder: Path, proto: onnx.ModelProto, shape: tuple[int, ...] = (4,)) -> Planted:
+def plant(
+    folder: Path, proto: onnx.ModelProto, shape: tuple[int, ...] = (4,), **options: Any
+) -> Planted:
     samples, calibration = (rows(60, seed=seed, shape=shape) for seed in (1, 2))
-    return Plant(folder).make(proto, samples=samples, calibration=calibration, per_channel=False)
+    return Plant(folder).make(
+        proto, samples=samples, calibration=calibration, per_channel=False, **options
+    )
 
 
 @pytest.fixture
@@ -271,6 +275,22 @@ def test_channels_that_are_equal_already_are_left(planted: Planted) -> None:
     cure = equalize(editor, planted.calibration)
     with pytest.raises(DoesNotApplyError, match="its channels are as large on both sides"):
         equalize(editor, planted.calibration, edits=cure.edits)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.273, 1.336])
+def test_what_is_symmetric_stays_so(factor: float, tmp_path: Path) -> None:
+    proto = spread_layers("LeakyRelu")
+    for stored in proto.graph.initializer:
+        if stored.name in ("w1", "b1"):
+            array = numpy_helper.to_array(stored) * np.float32(factor)
+            stored.CopyFrom(numpy_helper.from_array(array, stored.name))
+    planted = plant(tmp_path, proto, activations="int8", symmetric_activations=True)
+    cure = equalized(planted)
+    content = Editor(planted.quantized, planted.floats).apply(cure.edits).to_bytes()
+    path = tmp_path / "equalized.onnx"
+    path.write_bytes(content)
+    for tensor in open_model(path).network.tensors:
+        assert not tensor.params.zero_point.any(), tensor.name
 
 
 def test_a_written_file_goes_on_from_its_rescaled_float_values(
