@@ -1,6 +1,7 @@
 """The rules of docs/architecture.md about who may import whom, and where tests lie."""
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -66,26 +67,22 @@ def room_of(module: str) -> str:
     return parts[1] if len(parts) > 1 else ""
 
 
-def imports_of(path: Path, *, only_at_import: bool = False) -> set[str]:
-    """Modules imported anywhere in the file, or only those that loading the file imports."""
+@functools.cache
+def imports_of(path: Path) -> frozenset[str]:
+    """Modules imported anywhere in the file."""
     found: set[str] = set()
-
-    def visit(node: ast.AST) -> None:
-        deferred = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        type_checking = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        if only_at_import and (deferred or type_checking):
-            return
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             names = [f"{node.module}.{alias.name}" for alias in node.names]
             found.update(names if node.module == "quantscope" else [node.module or ""])
-        for child in ast.iter_child_nodes(node):
-            visit(child)
+    return frozenset(found)
 
-    visit(ast.parse(path.read_text()))
-    return found
+
+def name_of(path: Path) -> str:
+    return path.relative_to(SOURCE).as_posix()
 
 
 def is_inside(path: Path, module: str) -> bool:
@@ -93,32 +90,36 @@ def is_inside(path: Path, module: str) -> bool:
     return path.is_relative_to(SOURCE.parent / Path(*module.split(".")).parent)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(SOURCE).as_posix())
-def test_imports_run_one_way(path: Path) -> None:
-    room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-    if room.startswith("__"):
-        return
-    assert room in RANKS, f"{room} is not a room of docs/architecture.md"
-    for module in imports_of(path):
-        target = room_of(module) if module.startswith("quantscope") else None
-        if target in (None, room, "", "__version__"):
+# Each rule is one test of all modules, which lists those that break it: a test for each module and
+# rule would be two thousand, a third of all tests.
+def test_imports_run_one_way() -> None:
+    wrong = []
+    for path in MODULES:
+        room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        if room.startswith("__"):
             continue
-        assert RANKS[target] < RANKS[room], f"{room} must not import {target} ({module})"
+        assert room in RANKS, f"{room} is not a room of docs/architecture.md"
+        for module in imports_of(path):
+            target = room_of(module) if module.startswith("quantscope") else None
+            if target in (None, room, "", "__version__"):
+                continue
+            if RANKS[target] >= RANKS[room]:
+                wrong.append(f"{name_of(path)}: {room} must not import {target} ({module})")
+    assert wrong == []
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(SOURCE).as_posix())
-def test_folders_are_entered_by_their_door(path: Path) -> None:
-    if path == SOURCE / "__init__.py":
-        return
-    passed_by = {
-        module
+def test_folders_are_entered_by_their_door() -> None:
+    passed_by = [
+        f"{name_of(path)} imports {module}; take it from the folder"
+        for path in MODULES
+        if path != SOURCE / "__init__.py"
         for module in imports_of(path)
         if module in MODULE_NAMES
         and module not in OPEN
         and module.rpartition(".")[0] != "quantscope.app.panes"  # a pane is taken by its name
         and not is_inside(path, module)
-    }
-    assert not passed_by, f"{path.name} imports {passed_by}; take it from the folder"
+    ]
+    assert passed_by == []
 
 
 @pytest.mark.parametrize("feature", ["capture", "compare", "histograms", "whatif"])
@@ -133,18 +134,20 @@ def test_features_know_no_framework(feature: str) -> None:
         assert not known, f"{path.name} imports {known}; a Runnable gives what it needs"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(SOURCE).as_posix())
-def test_frameworks_stay_in_their_rooms(path: Path) -> None:
-    name = path.relative_to(SOURCE).as_posix()
-    frameworks = {module.split(".")[0] for module in imports_of(path)}
-    if frameworks & {"torch", "torchao"}:
+def test_frameworks_stay_in_their_rooms() -> None:
+    wrong = []
+    for path in MODULES:
+        name = name_of(path)
+        frameworks = {module.split(".")[0] for module in imports_of(path)}
         inside = TORCH_FOLDERS & set(path.relative_to(SOURCE).parts[:-1])
-        assert name in TORCH_MODULES or inside, f"{name} imports torch"
-    if "marimo" in frameworks:
-        assert name.startswith("app/"), f"{name} imports marimo"
-    if name.startswith("arithmetic/"):
-        own = {"numpy", "ml_dtypes", "quantscope"}
-        assert frameworks <= own | set(sys.stdlib_module_names), f"{name} is not NumPy only"
+        if frameworks & {"torch", "torchao"} and name not in TORCH_MODULES and not inside:
+            wrong.append(f"{name} imports torch")
+        if "marimo" in frameworks and not name.startswith("app/"):
+            wrong.append(f"{name} imports marimo")
+        own = {"numpy", "ml_dtypes", "quantscope"} | set(sys.stdlib_module_names)
+        if name.startswith("arithmetic/") and not frameworks <= own:
+            wrong.append(f"{name} is not NumPy only")
+    assert wrong == []
 
 
 def test_formats_do_not_know_each_other() -> None:
@@ -163,10 +166,10 @@ def test_formats_do_not_know_each_other() -> None:
     )
 
 
-@pytest.mark.parametrize("path", TESTS, ids=lambda p: p.relative_to(TESTS_FOLDER).as_posix())
-def test_tests_lie_in_the_folder_of_what_they_test(path: Path) -> None:
-    folder = path.parent.relative_to(TESTS_FOLDER)
-    assert (SOURCE / folder).is_dir() or folder.as_posix() in OF_NO_ROOM
+def test_tests_lie_in_the_folder_of_what_they_test() -> None:
+    folders = {path.parent.relative_to(TESTS_FOLDER) for path in TESTS}
+    lost = {f for f in folders if not (SOURCE / f).is_dir() and f.as_posix() not in OF_NO_ROOM}
+    assert lost == set()
 
 
 @pytest.mark.parametrize(
@@ -185,20 +188,16 @@ def test_importing_loads_no_heavy_framework(module: str) -> None:
     assert done.stdout.strip() == ""
 
 
-@pytest.mark.parametrize(
-    "door",
-    [path for path in MODULES if path.name == "__init__.py"],
-    ids=lambda p: p.relative_to(SOURCE).as_posix(),
-)
-def test_a_room_describes_files_that_are_there(door: Path) -> None:
-    described = ast.get_docstring(ast.parse(door.read_text())) or ""
-    named = re.findall(r"`([\w/]+\.(?:py|js|css))`", described)
-    # A NAME stands for one that somebody will choose.
-    missing = [
-        name
-        for name in named
-        if "NAME" not in name
-        and not any((folder / name).is_file() for folder in door.parents)
-        and not any(door.parent.rglob(name))
-    ]
-    assert not missing, f"{door.parent.name} describes {missing}, which are not there"
+def test_a_room_describes_files_that_are_there() -> None:
+    missing = []
+    for door in (path for path in MODULES if path.name == "__init__.py"):
+        described = ast.get_docstring(ast.parse(door.read_text())) or ""
+        named = re.findall(r"`([\w/]+\.(?:py|js|css))`", described)
+        missing += [
+            f"{name_of(door)} describes {name}"
+            for name in named
+            if "NAME" not in name  # which stands for one that somebody will choose
+            and not any((folder / name).is_file() for folder in door.parents)
+            and not any(door.parent.rglob(name))
+        ]
+    assert missing == []

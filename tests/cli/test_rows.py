@@ -1,5 +1,6 @@
 """The options of rows reach the samples, and what is used is said."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,9 @@ from in_process import refused, run
 from onnx import TensorProto, helper
 from PIL import Image
 from tests import small_networks
+
+from quantscope.data import load, load_sample, stratify
+from quantscope.run import evaluate
 
 
 @pytest.fixture(scope="module")
@@ -81,3 +85,23 @@ def test_bad_options_are_one_line(words: list[str], said: str, open_sizes: Path)
 def test_a_result_that_fails_says_only_why(tmp_path: Path) -> None:
     floats = small_networks.float_path("bytes", tmp_path)
     assert "is a float model" in refused("accumulators", floats)
+
+
+def test_rows_are_taken_evenly_as_the_page_takes_them(tmp_path: Path) -> None:
+    sample = load_sample().take(60)
+    by_class = np.argsort(sample.labels, kind="stable")
+    rows = tmp_path / "rows.npz"
+    np.savez(rows, images=sample.arrays["images"][by_class], labels=sample.labels[by_class])
+    asked = ("evaluate", "resnet8-int8", "--data", rows, "--images", 27, "--json")
+    done = run(*asked, "--evenly")
+    assert not done.returncode, done.stderr
+    told, first = json.loads(done.stdout), json.loads(run(*asked).stdout)
+    found = evaluate("resnet8-int8", stratify(load(rows), 27), execution="runtime")
+    assert (told["data_digest"], told["correct"]) == (found.data_digest, found.correct)
+    assert first["data_digest"] != found.data_digest
+
+
+def test_evenly_needs_a_number_of_rows_that_there_are() -> None:
+    assert "say how many with --images N" in refused("evaluate", "resnet8-int8", "--evenly")
+    line = refused("whatif", "resnet8-int8", "--off", "stem", "--images", 2000, "--evenly")
+    assert "2,000 images were asked" in line

@@ -19,10 +19,10 @@ from quantscope.cure import (
     equalize,
     take_course,
 )
-from quantscope.edit import Editor, OffRole, ScaleChannels, SetRange
+from quantscope.edit import Editor, OffRole, ScaleChannels, SetBits, SetRange
 from quantscope.errors import BadModelError
 from quantscope.model import open_model
-from quantscope.run import WhatIf, evaluate, open_runnable
+from quantscope.run import WhatIf, compare, evaluate, open_runnable
 
 Array = np.ndarray[Any, Any]
 SPREAD = np.geomspace(0.05, 20, 7).astype(np.float32)
@@ -83,9 +83,13 @@ def separable() -> onnx.ModelProto:
     return finished(nodes, stored, (3, 6, 7))
 
 
-def plant(folder: Path, proto: onnx.ModelProto, shape: tuple[int, ...] = (4,)) -> Planted:
+def plant(
+    folder: Path, proto: onnx.ModelProto, shape: tuple[int, ...] = (4,), **options: Any
+) -> Planted:
     samples, calibration = (rows(60, seed=seed, shape=shape) for seed in (1, 2))
-    return Plant(folder).make(proto, samples=samples, calibration=calibration, per_channel=False)
+    return Plant(folder).make(
+        proto, samples=samples, calibration=calibration, per_channel=False, **options
+    )
 
 
 @pytest.fixture
@@ -271,3 +275,62 @@ def test_channels_that_are_equal_already_are_left(planted: Planted) -> None:
     cure = equalize(editor, planted.calibration)
     with pytest.raises(DoesNotApplyError, match="its channels are as large on both sides"):
         equalize(editor, planted.calibration, edits=cure.edits)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.273, 1.336])
+def test_what_is_symmetric_stays_so(factor: float, tmp_path: Path) -> None:
+    proto = spread_layers("LeakyRelu")
+    for stored in proto.graph.initializer:
+        if stored.name in ("w1", "b1"):
+            array = numpy_helper.to_array(stored) * np.float32(factor)
+            stored.CopyFrom(numpy_helper.from_array(array, stored.name))
+    planted = plant(tmp_path, proto, activations="int8", symmetric_activations=True)
+    cure = equalized(planted)
+    content = Editor(planted.quantized, planted.floats).apply(cure.edits).to_bytes()
+    path = tmp_path / "equalized.onnx"
+    path.write_bytes(content)
+    for tensor in open_model(path).network.tensors:
+        assert not tensor.params.zero_point.any(), tensor.name
+
+
+def test_a_written_file_goes_on_from_its_rescaled_float_values(
+    planted: Planted, tmp_path: Path
+) -> None:
+    editor = Editor(planted.quantized, planted.floats)
+    cure = equalize(editor, planted.calibration)
+    editor.apply(cure.edits).save(tmp_path / "cured.onnx")
+    written = Editor(tmp_path / "cured.onnx", planted.floats)
+    for name in ("first.weight", "second.weight"):
+        wanted = editor.float_values(name, cure.edits)
+        assert np.array_equal(written.float_values(name), wanted)
+    more = SetBits("weights", 5, "best")
+    again = written.apply([more])
+    again.save(tmp_path / "again.onnx")
+    network = open_model(tmp_path / "again.onnx").network
+    for name in ("first.weight", "second.weight"):
+        assert np.array_equal(
+            network.tensor(name).integers(), editor.integers_under([*cure.edits, more], name)
+        )
+    twice = Editor(tmp_path / "again.onnx", planted.floats)
+    assert np.array_equal(twice.float_values("first.weight"), written.float_values("first.weight"))
+    shown = Readings(editor, planted.calibration).errors(cure.edits)
+    assert Readings(written, planted.calibration).errors([]) == shown
+
+
+def test_comparing_a_written_file_leaves_other_units_out(planted: Planted, tmp_path: Path) -> None:
+    editor = Editor(planted.quantized, planted.floats)
+    cure = equalize(editor, planted.calibration)
+    editor.apply(cure.edits).save(tmp_path / "cured.onnx")
+    found = compare(tmp_path / "cured.onnx", planted.samples, float_model=planted.floats)
+    rescaled = {"first.weight", "first.bias", "second.weight", "first.out"}
+    assert rescaled.isdisjoint(tensor.name for tensor in found.tensors)
+    said = {each.name: each.reason for each in (*found.unpaired, *found.unseen)}
+    assert all("its channels are rescaled" in said[name] for name in rescaled)
+    assert "second.bias" in {tensor.name for tensor in found.tensors}
+    (last,) = (tensor for tensor in found.tensors if tensor.name == "second.out")
+    assert (last.sources, last.no_sources) == (
+        None,
+        "channels of what it is made from are rescaled",
+    )
+    plain = compare(planted.quantized, planted.samples, float_model=planted.floats)
+    assert rescaled <= {tensor.name for tensor in plain.tensors}

@@ -1,6 +1,7 @@
 """Runs commands on hostile files, thousands of them, and says which broke a promise.
 
     python tests/hostile/attack.py onnx 0 500
+    python tests/hostile/attack.py all 0 5
 
 The modules are loaded once; each command is a fork of that, so that one costs milliseconds and what
 it does to itself ends with it. What is promised: exit 0, or exit 2 and one line; 5 seconds; 500 MB.
@@ -60,8 +61,17 @@ class Outcome:
         return None
 
 
-def run(words: Sequence[object], folder: Path, *, as_somebody: bool = False) -> Outcome:
-    """Run a command in a fork; with `as_somebody`, one that file permissions hold for."""
+def run(
+    words: Sequence[object],
+    folder: Path,
+    *,
+    as_somebody: bool = False,
+    patience: float = _GIVE_UP_SECONDS,
+) -> Outcome:
+    """Run a command in a fork; with `as_somebody`, one that file permissions hold for.
+
+    It is killed after `patience` seconds.
+    """
     before = _resident()
     started = time.perf_counter()
     texts = [str(word) for word in words]
@@ -69,7 +79,7 @@ def run(words: Sequence[object], folder: Path, *, as_somebody: bool = False) -> 
         child = os.fork()
         if child == 0:
             _be_the_command(texts, folder, out.fileno(), err.fileno(), as_somebody=as_somebody)
-        status, usage = _wait(child, started)
+        status, usage = _wait(child, started, patience)
         seconds = time.perf_counter() - started
         contents = []
         for stream in (out, err):
@@ -110,12 +120,12 @@ def _be_the_command(
         os._exit(code)
 
 
-def _wait(child: int, started: float) -> tuple[int, resource.struct_rusage]:
+def _wait(child: int, started: float, patience: float) -> tuple[int, resource.struct_rusage]:
     while True:
         found, status, usage = os.wait4(child, os.WNOHANG)
         if found:
             return status, usage
-        if time.perf_counter() - started > _GIVE_UP_SECONDS:
+        if time.perf_counter() - started > patience:
             os.killpg(child, signal.SIGKILL)
             _, status, usage = os.wait4(child, 0)
             return status, usage
@@ -137,7 +147,8 @@ def drop_capabilities() -> None:
 
 def load_modules(kind: str) -> None:
     """Import what commands import when they need it: the time that takes is not theirs."""
-    others = ["onnxruntime.quantization", *(["torchao", "torch.export"] if kind == "torch" else [])]
+    torch = ["torchao", "torch.export"] if kind in ("torch", "all") else []
+    others = ["onnxruntime.quantization", *torch]
     for name in (*others, *(f"quantscope.{name}" for name in _MODULES)):
         importlib.import_module(name)
 
@@ -188,7 +199,9 @@ def main() -> None:
     sys.path.append(str(Path(__file__).parents[1] / "support"))  # pytest has it there already
     from kinds import KINDS
 
-    broken = attack(given.kind, KINDS[given.kind], range(given.first, given.last))
+    kinds = KINDS if given.kind == "all" else [given.kind]
+    seeds = range(given.first, given.last)
+    broken = [one for kind in kinds for one in attack(kind, KINDS[kind], seeds)]
     shown = tuple(broken[0]) if given.verbose and broken else ("seed", "fault", "words")
     for one in broken:
         print(json.dumps({name: one[name] for name in shown}))

@@ -6,6 +6,9 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
+from onnx import helper, numpy_helper
+from onnxruntime.quantization import quantize_dynamic
+from tiny_onnx import model, value
 
 from quantscope.errors import BadModelError
 from quantscope.model import need_original, open_model
@@ -87,3 +90,19 @@ def test_dynamic_weights_of_a_file_alone_are_listed_with_the_true_reason(tmp_pat
     assert reasons and set(reasons.values()) == {
         "what it was rounded from is in the float model only; give it with --float"
     }
+
+
+def test_a_weight_that_is_quantized_at_each_run_stands_for_itself(tmp_path: Path) -> None:
+    """Its file holds the float numbers, in a Constant node: the stand-in is the original."""
+    weight = np.random.default_rng(2).normal(0, 0.2, (4, 3, 3, 3)).astype(np.float32)
+    nodes = [
+        helper.make_node("Constant", [], ["w"], value=numpy_helper.from_array(weight, "stored")),
+        helper.make_node("Conv", ["x", "w"], ["y"], name="conv"),
+    ]
+    floats, path = tmp_path / "float.onnx", tmp_path / "dynamic.onnx"
+    onnx.save(model(nodes, inputs=[value("x", ["N", 3, 8, 8])], opset=17), floats)
+    quantize_dynamic(floats, path)
+    found = need_original(open_model(path))
+    given = {"x": np.random.default_rng(3).normal(0, 1, (2, 3, 8, 8)).astype(np.float32)}
+    assert _off(_run(found.path, given), _run(floats, given)) < 1e-6
+    assert _off(_run(path, given), _run(floats, given)) > 1e-4

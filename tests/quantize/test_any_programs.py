@@ -19,6 +19,8 @@ from quantscope.quantize.agreement import program_agreement  # noqa: E402
 from quantscope.run import open_runnable  # noqa: E402
 
 ROWS = 8
+QUICK_X86 = ("squeeze-excite", "attention", "gru-step")
+"""A convolution, a linear layer and a recurrent step; the others are tried with the slow tests."""
 
 
 def config(**settings: Any) -> PtqConfig:
@@ -39,8 +41,16 @@ def signal_db(plain: Any, quantized: Any) -> float:
     return float(10 * np.log10(np.sum(np.float64(plain) ** 2) / error)) if error else np.inf
 
 
-@pytest.mark.parametrize("quantizer", ["quantscope", "x86"])
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(
+    ("name", "quantizer"),
+    [
+        *((name, "quantscope") for name in NETWORKS),
+        *(
+            pytest.param(name, "x86", marks=() if name in QUICK_X86 else pytest.mark.slow)
+            for name in NETWORKS
+        ),
+    ],
+)
 def test_all_outputs_stay_close(name: str, quantizer: str, tmp_path: Path) -> None:
     plain, quantized = save(name, tmp_path / "f.pt2"), tmp_path / "q.pt2"
     rows = rows_of(name, plain)

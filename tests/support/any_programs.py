@@ -1,5 +1,7 @@
 """Small networks of many kinds as PyTorch modules, with example inputs; random weights."""
 
+import functools
+import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -252,9 +254,17 @@ def make(name: str) -> tuple[nn.Module, Example]:
 
 
 def save(name: str, path: Path, *, dynamic: bool = True) -> Path:
-    """Export and save it float, as a person does."""
+    """Export and save it float, as a person does; exported once, for that takes a second."""
+    path.write_bytes(_exported(name, dynamic=dynamic))
+    return path
+
+
+@functools.cache
+def _exported(name: str, *, dynamic: bool) -> bytes:
     module, example = make(name)
-    return save_module(module, example, path, dynamic=dynamic)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "f.pt2"
+        return save_module(module, example, path, dynamic=dynamic).read_bytes()
 
 
 def save_module(module: nn.Module, example: Example, path: Path, *, dynamic: bool = True) -> Path:

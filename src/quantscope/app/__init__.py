@@ -13,6 +13,8 @@ How it is put together
 - `editing/` has the edits in force: their history, what gestures make of them, the edited file.
 - `panes/` is what the tabs show; `painter.py` draws their figures in a thread, into one gallery.
 - `words.py` has a sentence for each term.
+- `reproduce.py` writes what gives a number again, as a command (`spelling.py` has its options) and
+  as Python; the menu of `panes/take.py` copies it, and saves the tables and figures of any tab.
 
 How a pane is added
 1. `panes/NAME.py` with `show(session, selection) -> mo.Html` and, for figures, `wanted(session,
@@ -23,7 +25,9 @@ How a pane is added
    `news` called in a thread whose setters reach the page.
 3. A cell `pane_NAME` in `playground.py` that begins with `mo.stop(get_tab() != "NAME")`, and the
    name in `TABS` of `place.py`. Pictures: `page.paint(wanted)` there, and the name in `pictures`.
-4. Names that select: `parts.select_button(selection, text)`; terms: `word("term")`.
+4. What gives its numbers again: a line for the tab in `panes/take.py`, a function in
+   `reproduce.py`, and its test, which runs what is copied.
+5. Names that select: `parts.select_button(selection, text)`; terms: `word("term")`.
 
 `page.seen` is the session with the comparison of the execution that the person looks at, as the
 file states the network or as this CPU runs it.

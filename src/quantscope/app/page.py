@@ -26,6 +26,7 @@ from quantscope.app.panes.diagnose import Doctor, worst_selection
 from quantscope.app.panes.layers import pairs_html, places
 from quantscope.app.panes.ptq_lab import PtqLab
 from quantscope.app.panes.samples import SamplesPane
+from quantscope.app.panes.take import TakeAway
 from quantscope.app.panes.trace import Tracer
 from quantscope.app.panes.what_if import TAB as WHAT_IF
 from quantscope.app.panes.what_if import Workbench
@@ -128,6 +129,7 @@ class Page:
         self.bits = BitsPane(self)
         self.samples = SamplesPane(self)
         self.tracer = Tracer(self)
+        self.take = TakeAway(self)
         # Wrapped once: a new wrapper at each run of a cell would be a new element of the page.
         self.views = {name: mo.ui.anywidget(widget) for name, widget in self._widgets().items()}
         self._wire()
@@ -145,6 +147,11 @@ class Page:
     def seen(self) -> Session:
         """The session, with the comparison of the execution that the person looks at."""
         return self.session.seen_in("runtime" if self.way.value == "run" else "reference")
+
+    @property
+    def given(self) -> Given:
+        """The pair and the samples that are shown, as a person gave them."""
+        return self._given
 
     def select(self, selection: Selection) -> None:
         """Select as a click in the graph does; other widgets follow."""
@@ -271,6 +278,7 @@ class Page:
             "job": self.job,
             "strip": self.strip,
             "gallery": self.gallery,
+            "take": self.take.menu,
         }
 
     def _wire(self) -> None:

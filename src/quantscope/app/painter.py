@@ -37,6 +37,7 @@ class Painter:
     def __init__(self, gallery: Gallery) -> None:
         self.gallery = gallery
         self._waiting: _Asked | None = None
+        self._shown: tuple[Wanted, ...] = ()
         self._news = Condition()
         self._closed = False
         self._thread: Thread | None = None
@@ -49,6 +50,7 @@ class Painter:
         known = [session.peek_picture(one.key) for one in wanted]
         cards = [_card(one, found) for one, found in zip(wanted, known, strict=True)]
         with self._news:
+            self._shown = tuple(wanted)
             with self.gallery.hold_sync():
                 self.gallery.cards, self.gallery.tab = cards, tab
             self._waiting = (session, tuple(wanted)) if None in known else None
@@ -56,6 +58,13 @@ class Painter:
             if self._waiting and self._thread is None:
                 self._thread = Thread(target=self._paint, daemon=True)
                 self._thread.start()
+
+    def find(self, card: str) -> Wanted:
+        """Find what a card of the gallery shows, by its id."""
+        found = next((one for one in self._shown if str(one.key) == card), None)
+        if found is None:
+            raise QuantscopeError("This figure is not shown any more; save one that is")
+        return found
 
     def close(self) -> None:
         with self._news:

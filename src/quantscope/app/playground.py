@@ -137,6 +137,12 @@ def tabs(page):
 
 
 @app.cell
+def take(page):
+    page.views["take"]
+    return
+
+
+@app.cell
 def pane_diagnose(get_edits, get_model, get_numbers, get_selection, get_tab, mo, page):
     mo.stop(get_tab() != "Diagnose")
     get_edits(), get_model(), get_numbers()

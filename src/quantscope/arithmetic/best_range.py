@@ -77,6 +77,12 @@ class Spread:
             left = np.append(left, float(zeros))
         return cls(lows, highs, left)
 
+    @classmethod
+    def joined(cls, spreads: Sequence["Spread"]) -> "Spread":
+        """Take the values of several tensors as those of one."""
+        parts = ([getattr(one, part) for one in spreads] for part in ("lows", "highs", "counts"))
+        return cls(*map(np.concatenate, parts))
+
     @cached_property
     def values(self) -> float:
         """How many values there are."""

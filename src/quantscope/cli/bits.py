@@ -12,6 +12,7 @@ from quantscope.cli.options import (
     AnyModel,
     CalibrationData,
     DataOfThousand,
+    Evenly,
     FloatModel,
     ImagesOfThousand,
     Json,
@@ -55,6 +56,7 @@ def command(
     calibration_images: Annotated[int, typer.Option(help="How many rows calibrate.")] = 256,
     calibration_data: CalibrationData = None,
     images: ImagesOfThousand = None,
+    evenly: Evenly = False,
     data: DataOfThousand = None,
     rows: "RowWishes | None" = None,
     measure: MeasureOption = None,
@@ -126,7 +128,7 @@ def command(
     opened = open_model(model)
     against = opened if opened.is_float else float_model
     counted = load_measure(measure)
-    chosen = load_samples(opened, data, rows, images=images, unless_given=THOUSAND)
+    chosen = load_samples(opened, data, rows, images=images, evenly=evenly, unless_given=THOUSAND)
     if calibration_data is not None and not opened.is_float and range_ == "keep":
         raise BadConfigError(
             f"{opened.name} is quantized already, and --range keep leaves its ranges; "

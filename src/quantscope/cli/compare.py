@@ -11,6 +11,7 @@ from quantscope.cli.options import (
     THOUSAND,
     Batch,
     DataOfThousand,
+    Evenly,
     FloatModelOrProgram,
     ImagesOfThousand,
     Int8Kernels,
@@ -32,6 +33,7 @@ def command(
     model: QuantizedModel,
     float_model: FloatModelOrProgram = None,
     images: ImagesOfThousand = None,
+    evenly: Evenly = False,
     data: DataOfThousand = None,
     rows: "RowWishes | None" = None,
     execution: Annotated[
@@ -77,7 +79,7 @@ def command(
     )
     # Opened here, because the comparison and the page of it both ask them.
     opened = open_model(model)
-    chosen = load_samples(opened, data, rows, images=images, unless_given=THOUSAND)
+    chosen = load_samples(opened, data, rows, images=images, evenly=evenly, unless_given=THOUSAND)
     if tensor is not None:
         opened.network.tensor(tensor)  # a name that is none is told before the work
     original, second, second_original = (

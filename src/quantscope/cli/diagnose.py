@@ -9,6 +9,7 @@ from quantscope.cli.console import console, emit_json, progress_bar, show
 from quantscope.cli.options import (
     THOUSAND,
     DataOfThousand,
+    Evenly,
     FloatModel,
     ImagesOfThousand,
     Json,
@@ -30,6 +31,7 @@ def command(
     model: QuantizedOnnx,
     float_model: FloatModel = None,
     images: ImagesOfThousand = None,
+    evenly: Evenly = False,
     data: DataOfThousand = None,
     rows: "RowWishes | None" = None,
     calibration_data: Annotated[
@@ -80,7 +82,7 @@ def command(
 
     counted = load_measure(measure, lower_is_better=lower_is_better)
     opened = open_model(model)
-    chosen = load_samples(opened, data, rows, images=images, unless_given=THOUSAND)
+    chosen = load_samples(opened, data, rows, images=images, evenly=evenly, unless_given=THOUSAND)
     calibration = (
         None if calibration_data is None else load(calibration_data, model=opened, wishes=rows)
     )

@@ -9,6 +9,7 @@ from quantscope.cli.console import emit_json, progress_bar, show, show_grid
 from quantscope.cli.options import (
     Batch,
     Data,
+    Evenly,
     FloatModelOrProgram,
     Images,
     Int8Kernels,
@@ -35,6 +36,7 @@ def command(
     data: Data = None,
     rows: "RowWishes | None" = None,
     images: Images = None,
+    evenly: Evenly = False,
     execution: Annotated[
         Literal["runtime", "reference", "both"] | None,
         typer.Option(
@@ -63,7 +65,7 @@ def command(
 
     counted = load_measure(measure, lower_is_better=lower_is_better)
     opened, other = open_model(model), None if against is None else open_model(against)
-    chosen = load_samples(opened, data, rows, images=images)
+    chosen = load_samples(opened, data, rows, images=images, evenly=evenly)
     compares = counted.needs_floats if counted is not None else chosen.targets is None
     floats: Model | str | None = float_model
     if floats is None and compares and other is not None and other.is_float:

@@ -113,6 +113,14 @@ PictureChannels = Annotated[
 PictureChannelsBeside = Annotated[
     Literal["rgb", "bgr", "gray"] | None, typer.Option("--picture-channels", help=_CHANNELS_HELP)
 ]
+Evenly = Annotated[
+    bool,
+    typer.Option(
+        "--evenly",
+        help="Of --images: N rows evenly from all, each class in its proportion, as the page takes "
+        "them.",
+    ),
+]
 RandomSeed = Annotated[int, typer.Option("--seed", help="Of random rows.")]
 RangeOption = Annotated[
     Literal["keep", "minmax", "best"],

@@ -77,15 +77,24 @@ def load_samples(
     images: int | None = None,
     unless_given: int | None = None,
     needed: int | None = None,
+    evenly: bool = False,
 ) -> "Samples":
     """Load what --data names for a model, or what suits it, and take the first --images.
 
-    Where those are not given, the first `unless_given` are taken or all if there are fewer; without
-    that, all. `needed` rows are enough. What is used is said, unless its name says it.
+    With `evenly` they are taken as the page takes them. Where they are not given, the first
+    `unless_given` are taken or all if there are fewer; without that, all. `needed` rows are enough.
+    What is used is said, unless its name says it.
     """
-    from quantscope.data import load, usual_data
+    from quantscope.data import load, stratify, usual_data
+    from quantscope.errors import BadConfigError
 
     spec = usual_data(model, rows) if data is None else data
+    if evenly:
+        if images is None:
+            raise BadConfigError("--evenly says which rows; say how many with --images N")
+        everything = load(spec, model=model, wishes=rows)
+        everything.take(images)  # which refuses more than there are
+        return _say_which(stratify(everything, images), data)
     wanted = images or needed
     if spec == "random" and wanted is not None:
         spec = f"random:{wanted}"
@@ -95,6 +104,11 @@ def load_samples(
         chosen = chosen.take(images)
     elif unless_given is not None:
         chosen = chosen.take(min(unless_given, len(chosen)))
+    return _say_which(chosen, data)
+
+
+def _say_which(chosen: "Samples", data: str | None) -> "Samples":
+    """Have the command say what it was fed, unless the samples' name says it."""
     if chosen.origin:
         why = ""
         if data is None:

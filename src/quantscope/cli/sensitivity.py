@@ -10,6 +10,7 @@ from quantscope.cli.options import (
     THOUSAND,
     Batch,
     DataOfThousand,
+    Evenly,
     FloatModel,
     ImagesOfThousand,
     Int8Kernels,
@@ -63,6 +64,7 @@ def command(
         bool, typer.Option("--yes", help="Start what may take longer than ten minutes.")
     ] = False,
     images: ImagesOfThousand = None,
+    evenly: Evenly = False,
     data: DataOfThousand = None,
     rows: "RowWishes | None" = None,
     execution: Annotated[
@@ -94,7 +96,7 @@ def command(
     _check_together(mode, execution, layer, pairs=pairs, shapley=shapley is not None)
     counted = load_measure(measure, lower_is_better=lower_is_better)
     opened = open_model(model)
-    chosen = load_samples(opened, data, rows, images=images, unless_given=THOUSAND)
+    chosen = load_samples(opened, data, rows, images=images, evenly=evenly, unless_given=THOUSAND)
     if pairs or shapley is not None:
         common = {
             "float_model": float_model,

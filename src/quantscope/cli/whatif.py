@@ -9,6 +9,7 @@ from quantscope.cli.console import emit_json, messages, progress_bar, show, term
 from quantscope.cli.options import (
     Batch,
     Data,
+    Evenly,
     FloatModelOrProgram,
     Images,
     Int8Kernels,
@@ -77,6 +78,7 @@ def command(
         typer.Option("--other-model", help="Replay the recipe though it is for another model."),
     ] = False,
     images: Images = None,
+    evenly: Evenly = False,
     data: Data = None,
     rows: "RowWishes | None" = None,
     execution: Annotated[
@@ -129,7 +131,7 @@ def command(
             "Nothing is to be changed; give --set, --range, --bits, --off or --recipe"
         )
     opened = open_model(model)
-    chosen = load_samples(opened, data, rows, images=images)
+    chosen = load_samples(opened, data, rows, images=images, evenly=evenly)
     what_if = WhatIf(
         opened,
         chosen,

@@ -31,7 +31,6 @@ from quantscope.cure.course import (
     CureFunction,
     Step,
     check_apart,
-    shared_rows,
     take_course,
 )
 from quantscope.cure.equalization import equalize
@@ -60,6 +59,5 @@ __all__ = [
     "equalize",
     "exclusion_list",
     "leave_float",
-    "shared_rows",
     "take_course",
 ]

@@ -1,11 +1,8 @@
 """Several cures, one after the other, and what each brings on samples that none has seen."""
 
-import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
-
-import numpy as np
 
 from quantscope.cure.best_range import choose_ranges
 from quantscope.cure.bias_correction import correct_biases
@@ -14,7 +11,7 @@ from quantscope.cure.leave_float import leave_float
 from quantscope.cure.readings import Readings
 from quantscope.cure.results import Cure, DoesNotApplyError
 from quantscope.cure.rounding import choose_rounding
-from quantscope.data import Samples, SamplesSource, samples_for
+from quantscope.data import Samples, SamplesSource, samples_for, shared_rows
 from quantscope.edit import Applied, Edit, Editor, describe, edit_to_dict
 from quantscope.errors import BadConfigError, BadDataError
 from quantscope.model import Execution, ModelSource
@@ -28,9 +25,6 @@ from quantscope.run import (
     compare_evaluations,
     sample_word,
 )
-
-_MOST_SHARED = 0.01
-"""The share of rows that two sets may have in common by chance: public sets hold a few twice."""
 
 
 class CureFunction(Protocol):
@@ -189,22 +183,6 @@ def check_apart(calibration: Samples, samples: Samples) -> None:
             f"those that scores are of ({samples.name}): a cure fits the samples it was made from; "
             f"give others, or allow it with --allow-same-data"
         )
-
-
-def shared_rows(calibration: Samples, samples: Samples) -> int:
-    """Count the calibration rows that are among the others; 0 for so few as may be chance."""
-    theirs = set(_row_digests(samples))
-    shared = sum(digest in theirs for digest in _row_digests(calibration))
-    return shared if shared > _MOST_SHARED * min(len(calibration), len(samples)) else 0
-
-
-def _row_digests(samples: Samples) -> Iterator[bytes]:
-    arrays = list(samples.arrays.values())
-    for row in range(len(samples)):
-        state = hashlib.blake2b(digest_size=16)
-        for array in arrays:
-            state.update(np.ascontiguousarray(array[row]).tobytes())
-        yield state.digest()
 
 
 def _better(higher_is_better: bool, difference: float) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quantscope.arithmetic import is_symmetric
+from quantscope.arithmetic import is_symmetric, params_from_range
 from quantscope.cure.readings import Readings
 from quantscope.cure.results import Cure, DoesNotApplyError, LeftOut, Treated
 from quantscope.cure.treatment import ModelOrEditor, finish, join_reasons, open_readings
@@ -177,10 +177,14 @@ def _ranges(
         done.update(group)
         low = min(0.0, *(float((extremes[each][0] / factors).min()) for each in group))
         high = max(0.0, *(float((extremes[each][1] / factors).max()) for each in group))
-        if is_symmetric(tensors[name].params):
-            low, high = min(low, -high), max(high, -low)
-        if low < high:
-            found.append(SetRange(name, low, high))
+        if low == high:
+            continue
+        params = tensors[name].params
+        if is_symmetric(params):
+            # Its own ends, one step apart: those of the values would move its zero-point.
+            even = params_from_range(low, high, params.dtype, symmetric=True, ends=params.ends)
+            low, high = (float(end) for end in even.representable_range)
+        found.append(SetRange(name, low, high))
     return found
 
 

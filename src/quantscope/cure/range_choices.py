@@ -83,7 +83,7 @@ def _activation_choices(
     spreads = [known[t.name].spread for t in group if t.name in known]
     if not spreads:
         _ = counted[group[0].name]  # raises with the reason
-    spread = join_spreads(spreads)
+    spread = Spread.joined(spreads)
     name, symmetric = group[0].name, is_symmetric(group[0].params)
     errors = range_errors(spread, params, symmetric=symmetric)
 
@@ -103,13 +103,6 @@ def _activation_choices(
         if ends[0] < ends[1]:
             made = params_from_range(*ends, params.dtype, symmetric=symmetric, ends=params.ends)
             yield choice(range_error(spread, made))
-
-
-def join_spreads(spreads: Sequence[Spread]) -> Spread:
-    """Take the values of several tensors as those of one."""
-    parts = ("lows", "highs", "counts")
-    joined = (np.concatenate([getattr(each, part) for each in spreads]) for part in parts)
-    return spreads[0] if len(spreads) == 1 else Spread(*joined)
 
 
 def _weight_choices(

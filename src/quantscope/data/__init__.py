@@ -4,7 +4,8 @@
 - `cifar10/` comes with quantscope, `npz.py` reads arrays by the inputs' names, `pictures/` decodes
   folders of pictures, `random_rows/` makes rows where nobody has any.
 - `intake.py` turns rows into the arrays that a model's inputs take.
-- `calibration.py` chooses calibration sets, from training images only.
+- `calibration.py` chooses calibration sets, from training images only; `shared_rows.py` tells
+  whether two sets have rows in common.
 
 A new kind of data is a function that gives `Samples`, and a line in `load`.
 """
@@ -39,6 +40,7 @@ from quantscope.data.npz import load_npz
 from quantscope.data.pictures import load_pictures
 from quantscope.data.random_rows import random_samples
 from quantscope.data.samples import LazyRows, Samples, digest_of, stratify
+from quantscope.data.shared_rows import shared_rows
 from quantscope.data.wishes import (
     PictureWishes,
     RowWishes,
@@ -84,6 +86,7 @@ __all__ = [
     "random_samples",
     "rows_of",
     "samples_for",
+    "shared_rows",
     "stratify",
     "take_rows",
     "takes_cifar10",

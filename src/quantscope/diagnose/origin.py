@@ -4,8 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any, cast
 
-from quantscope.cure import shared_rows
-from quantscope.data import Samples, SamplesSource, calibration_set, samples_for
+from quantscope.data import Samples, SamplesSource, calibration_set, samples_for, shared_rows
 from quantscope.errors import BadDataError, QuantscopeError
 from quantscope.model import Model, Network, recorded_facts
 from quantscope.plain_text import many

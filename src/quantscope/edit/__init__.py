@@ -15,7 +15,13 @@ How something is added
   makes a new kind of outcome, the two writers too.
 """
 
-from quantscope.edit.applied import Applied, Change, EditWarning, Preview
+from quantscope.edit.applied import (
+    Applied,
+    Change,
+    EditWarning,
+    Preview,
+    recorded_rescaling,
+)
 from quantscope.edit.editor import Editor, apply
 from quantscope.edit.edits import (
     RANGE_RULES,
@@ -92,6 +98,7 @@ __all__ = [
     "parse_range",
     "parse_set",
     "parts_of",
+    "recorded_rescaling",
     "replay",
     "stays_symmetric",
     "unpack_integers",

@@ -11,9 +11,10 @@ from typing import Any, Literal
 import onnx
 
 from quantscope import __version__
-from quantscope.edit.edits import Edit
-from quantscope.edit.edits_json import edit_to_dict
+from quantscope.edit.edits import Edit, ScaleChannels
+from quantscope.edit.edits_json import edit_from_dict, edit_to_dict
 from quantscope.edit.subject import Written
+from quantscope.errors import BadConfigError
 from quantscope.files import check_outputs, write_whole
 from quantscope.model import PROVENANCE_KEY, QuantParams, Role, recorded_facts
 
@@ -123,6 +124,28 @@ def state_edits(
     if float_digest is not None:
         facts.setdefault("float_model_digest", float_digest)
     return json.dumps(facts, sort_keys=True, ensure_ascii=False, allow_nan=False)
+
+
+def recorded_rescaling(said: str | None) -> tuple[ScaleChannels, ...]:
+    """Give the edits by which a file says that its channels were rescaled, the first ones first."""
+    facts = recorded_facts({PROVENANCE_KEY: said or "{}"}) or {}
+    found: list[ScaleChannels] = []
+    made = facts.get("edited")
+    while isinstance(made, dict):
+        given = made.get("edits")
+        stated = [_rescaling(each) for each in (given if isinstance(given, list) else ())]
+        found = [*(edit for edit in stated if edit is not None), *found]
+        made = made.get("earlier")
+    return tuple(found)
+
+
+def _rescaling(given: Any) -> ScaleChannels | None:
+    """Read one edit of a file; what is of another kind, or cannot be read, is None."""
+    try:
+        edit = edit_from_dict(given)
+    except BadConfigError:
+        return None
+    return edit if isinstance(edit, ScaleChannels) else None
 
 
 # Looking a version up reads the package's metadata from disk, and every list of edits asks.

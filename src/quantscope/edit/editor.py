@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from quantscope.edit.applied import Applied, Preview, state_edits
+from quantscope.edit.applied import Applied, Preview, recorded_rescaling, state_edits
 from quantscope.edit.changes import NOTHING_CHANGED, changes_of, clip_notes, warnings_of
 from quantscope.edit.edits import Edit, ScaleChannels
 from quantscope.edit.outcome import Outcome, resolve
@@ -50,7 +50,8 @@ class Editor:
         self.original: Model | None = find_original(self.model, float_model)
         self.pairing: Pairing | None = self._pair(must=float_model is not None)
         self._wiring: Wiring = wire(self._subject.graph, self._subject.network)
-        self._floats = FloatValues(self._subject.graph, self.pairing)
+        self._recorded = recorded_rescaling(self.model.metadata.get(PROVENANCE_KEY))
+        self._floats = self._float_values()
 
     @property
     def stated_network(self) -> Network:
@@ -74,7 +75,7 @@ class Editor:
 
         Where no float model says it, that is what its integers stand for.
         """
-        factors = factors_of(self.rescaled_by(edits))
+        factors = factors_of(self._pairs(edits))
         return self._floats.rescaled(self._subject.network.tensor(tensor), factors)
 
     @cached_property
@@ -92,11 +93,32 @@ class Editor:
     def rescaled_by(
         self, edits: Sequence[Edit]
     ) -> tuple[tuple[Neighbours, NDArray[np.float64]], ...]:
-        """Give the layers that edits rescale the channels between, and what they divide them by."""
+        """Give the layers that edits rescale the channels between, and what they divide them by.
+
+        Those that the file says it was made by come first.
+        """
+        return (*self._recorded_pairs, *self._pairs(edits))
+
+    def _pairs(self, edits: Sequence[Edit]) -> tuple[tuple[Neighbours, NDArray[np.float64]], ...]:
         found = [edit for edit in edits if isinstance(edit, ScaleChannels)]
         return tuple(
             (self._neighbours(e.first, e.second), np.asarray(e.factors, np.float64)) for e in found
         )
+
+    @cached_property
+    def _recorded_pairs(self) -> tuple[tuple[Neighbours, NDArray[np.float64]], ...]:
+        try:
+            pairs = self._pairs(self._recorded)
+        except (BadConfigError, BadModelError):
+            return ()
+        return pairs if all(p.channels == factors.size for p, factors in pairs) else ()
+
+    def _float_values(self) -> FloatValues:
+        """Take float values as the file was made from them, its channels rescaled or not."""
+        pairs = self._recorded_pairs
+        # Of a file whose rescaled layers are not found, the float model has other values.
+        pairing = self.pairing if len(pairs) == len(self._recorded) else None
+        return FloatValues(self._subject.graph, pairing, factors_of(pairs))
 
     def _neighbours(self, first: str, second: str) -> Neighbours:
         pairs, reasons = self.neighbours

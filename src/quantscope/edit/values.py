@@ -28,11 +28,14 @@ TAKEN_AS_FLOAT = "what the integers stand for is taken as the float values"
 class FloatValues:
     """Float constants by the tensor's name; what is not known is dequantized, and remembered.
 
-    A file that quantizes a float constant while it runs has the float values itself.
+    A file that quantizes a float constant while it runs has the float values itself. `factors` are
+    those that a file says its constants were multiplied with, which the float model's were not.
     """
 
-    def __init__(self, graph: QdqGraph, pairing: Pairing | None) -> None:
-        self._graph = graph
+    def __init__(
+        self, graph: QdqGraph, pairing: Pairing | None, factors: Mapping[str, Array]
+    ) -> None:
+        self._graph, self._factors = graph, factors
         self._pairs = {} if pairing is None else pairing.by_name
         self._float_model = None if pairing is None else pairing.float_model
         self._known: dict[str, Array] = {}
@@ -113,7 +116,10 @@ class FloatValues:
         if stored is not None:
             return stored
         pair = self._pairs.get(name)
-        return None if pair is None else pair.float_values()
+        found = None if pair is None else pair.float_values()
+        factor = self._factors.get(name)
+        is_same_rank = found is not None and factor is not None and found.ndim == factor.ndim
+        return rescale(found, factor) if found is not None and is_same_rank else found
 
 
 def rescale(real: Array, factor: Array | None) -> Array:

@@ -35,7 +35,7 @@ def bits_view(result: BitMap) -> Iterator[BitsPart]:
         result,
         f"the same minus the float network's{_unit(result, points=True)}; intervals are in --json",
         lambda cell: cell.delta,
-        "+.2f",
+        _delta_form(result),
     )
     sizes = {cell.weights: cell.weight_bytes for cell in result.cells if cell.weight_bytes}
     yield "weights: " + ", ".join(
@@ -54,7 +54,7 @@ def curves_view(result: BitCurves) -> Iterator[BitsPart]:
         f"execution, {many(result.samples, result.sample_word)} of {printable(result.data)}"
         f"{_ranges_text(result)}"
     )
-    form, factor = _score_form(result), _factor(result)
+    form, moved, factor = _score_form(result), _delta_form(result), _factor(result)
     base, floats = format_rounded(factor * result.base, form), result.floats
     against = "" if floats is None else f", float {format_rounded(factor * floats, form)}"
     yield f"{result.measure}{_unit(result)}: as it is {base}{against}"
@@ -76,7 +76,7 @@ def curves_view(result: BitCurves) -> Iterator[BitsPart]:
                     printable(curve.tensor),
                     str(curve.own_bits),
                     *(
-                        Number(format_rounded(factor * point.delta, "+.2f"), point.delta)
+                        Number(format_rounded(factor * point.delta, moved), point.delta)
                         for point in curve.points
                     ),
                 )
@@ -130,14 +130,14 @@ def _bits_of_step(point: FrontierPoint) -> int | str:
 
 
 def _costs(result: Frontier, point: FrontierPoint) -> tuple[str, ...]:
-    form, factor = _score_form(result), _factor(result)
+    form, moved, factor = _score_form(result), _delta_form(result), _factor(result)
     ends = point.delta_interval_95
     return (
         f"{point.weight_bytes / 1000:,.1f}",
         f"{point.bit_operations / 1e6:,.1f}",
         format_rounded(factor * point.score, form),
-        "–" if point.delta is None else format_rounded(factor * point.delta, "+.2f"),
-        *(("–", "–") if ends is None else (format_rounded(factor * end, "+.2f") for end in ends)),
+        "–" if point.delta is None else format_rounded(factor * point.delta, moved),
+        *(("–", "–") if ends is None else (format_rounded(factor * end, moved) for end in ends)),
     )
 
 
@@ -174,6 +174,10 @@ def _factor(result: Measured) -> int:
 
 def _score_form(result: Measured) -> str:
     return ".2f" if result.unit in ("share", "dB") else ".4g"
+
+
+def _delta_form(result: Measured) -> str:
+    return "+.2f" if result.unit in ("share", "dB") else "+.3g"
 
 
 def _unit(result: Measured, *, points: bool = False) -> str:

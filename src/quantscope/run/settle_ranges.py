@@ -2,8 +2,6 @@
 
 from collections.abc import Collection, Sequence
 
-import numpy as np
-
 from quantscope.arithmetic import (
     QuantParams,
     Spread,
@@ -108,7 +106,7 @@ def choose_ends(
         found[group[0]]  # raises, and says why there is none
     if rule == "keep":
         return rule
-    spread = _together([each.spread for each in known])
+    spread = Spread.joined([each.spread for each in known])
     lead = next((each for each in known if each.tensor == group[0]), known[0])
     symmetric = is_symmetric(lead.params)
     params = with_bits(lead.params, bits)
@@ -126,13 +124,3 @@ def choose_ends(
 def _ends_of(params: QuantParams) -> tuple[float, float]:
     low, high = params.representable_range
     return float(low), float(high)
-
-
-def _together(spreads: Sequence[Spread]) -> Spread:
-    if len(spreads) == 1:
-        return spreads[0]
-    return Spread(
-        np.concatenate([each.lows for each in spreads]),
-        np.concatenate([each.highs for each in spreads]),
-        np.concatenate([each.counts for each in spreads]),
-    )

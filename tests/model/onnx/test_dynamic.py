@@ -95,6 +95,31 @@ def test_scales_by_channel_lie_along_the_outputs(tmp_path: Path) -> None:
     assert (last.params.axis, last.params.scale.shape, last.shape) == (1, (5,), (12, 5))
 
 
+@pytest.mark.parametrize("shift", [0.0, 0.9, -2.0])
+def test_a_weight_that_is_quantized_at_each_run_is_a_weight(shift: float, tmp_path: Path) -> None:
+    """A file that was not prepared has weights in Constant nodes; onnxruntime is the oracle."""
+    weight = (np.random.default_rng(2).normal(0, 0.2, (4, 3, 3, 3)) + shift).astype(F)
+    stored = node("Constant", [], ["w"], value=onnx.numpy_helper.from_array(weight, "stored"))
+    conv = node("Conv", ["x", "w"], ["y"], name="conv")
+    ends = [value("x", ["N", 3, 8, 8])], [value("y", ["N", 4, 6, 6])]
+    proto = model([stored, conv], inputs=ends[0], outputs=ends[1], opset=17)
+    floats = saved(proto, tmp_path, "float.onnx")
+    path = tmp_path / "dynamic.onnx"
+    quantize_dynamic(floats, path)
+    network = read_onnx(path)
+    assert [layer.op_type for layer in network.layers] == ["Conv"]
+    assert [operand.name for operand in network.run_time_activations] == ["x"]
+    (tensor,) = network.tensors
+    assert tensor.role == "weight" and tensor is network.layers[0].weight
+    proto = onnx.load(path)
+    names = ["w_quantized", "w_scale", "w_zero_point"]
+    proto.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in names)
+    session = ort.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    made = session.run(names, {"x": np.zeros((1, 3, 8, 8), F)})
+    np.testing.assert_array_equal(tensor.integers(), made[0])
+    assert (float(tensor.params.scale), int(tensor.params.zero_point)) == (made[1], made[2])
+
+
 def test_two_activations_multiplied_are_both_found_at_run_time(tmp_path: Path) -> None:
     made = tmp_path / "made.onnx"
     quantize_dynamic(

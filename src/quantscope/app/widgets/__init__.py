@@ -14,7 +14,7 @@ from quantscope.app.widgets.controls import (
     Recipes,
     Switches,
 )
-from quantscope.app.widgets.frame import Chrome, EditStrip, Job, Live, Opener, Tabs
+from quantscope.app.widgets.frame import Chrome, EditStrip, Job, Live, Opener, Tabs, TakeMenu
 from quantscope.app.widgets.graph import GraphView, drawing_of
 from quantscope.app.widgets.lists import FeatureMap, Gallery, Table, Thumbnails, TrialTable
 
@@ -36,6 +36,7 @@ __all__ = [
     "Switches",
     "Table",
     "Tabs",
+    "TakeMenu",
     "Thumbnails",
     "TrialTable",
     "drawing_of",

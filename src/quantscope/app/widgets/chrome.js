@@ -6,6 +6,7 @@ const LANDMARKS = {
   head_edits: ["region", "Edits in force"],
   left: ["region", "The network"],
   tabs: ["navigation", "Tabs"],
+  take: ["region", "Copy and save"],
   pictures: ["region", "Figures"],
 };
 const KEYS = [

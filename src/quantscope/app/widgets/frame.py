@@ -104,6 +104,21 @@ class Job(anywidget.AnyWidget):
     error = traitlets.Unicode("").tag(sync=True)
 
 
+class TakeMenu(anywidget.AnyWidget):
+    """The menu that copies and saves what a tab shows; tables it finds in the page by itself.
+
+    It asks with `{"do": "list", "n"}`, answered by `listed`, `{n, items, name}` with items as
+    `{what, command, python, why}`, and with `{"do": "figure", "id", "format", "n"}`, answered by
+    `saved`, `{n, name, mime, content}` in base64, or `{n, error}`.
+    """
+
+    _esm = source("take_menu")
+    _css = style("take_menu")
+
+    listed = traitlets.Dict().tag(sync=True)
+    saved = traitlets.Dict().tag(sync=True)
+
+
 class Live(anywidget.AnyWidget):
     """A piece of HTML. It is trusted: what comes from a model or a person was escaped before."""
 

@@ -41,7 +41,7 @@ function render({ model, el }) {
         style: `left:${share(region.x0)};width:${share(region.x1 - region.x0)};top:${share(region.y0)};height:${share(region.y1 - region.y0)}`,
       }));
     }
-    return element("figure", { class: "card" + (card.wide ? " wide" : ""), "data-testid": `card-${card.title}`, "data-drawn": String(Boolean(card.src)) },
+    return element("figure", { class: "card" + (card.wide ? " wide" : ""), "data-id": card.id, "data-testid": `card-${card.title}`, "data-drawn": String(Boolean(card.src)) },
       element("figcaption", { class: "title", text: card.title }), stage,
       card.caption ? element("p", { class: "caption", text: card.caption }) : null);
   }

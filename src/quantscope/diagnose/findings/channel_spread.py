@@ -1,6 +1,6 @@
 """Weights with one scale, whose channels differ widely."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from quantscope.diagnose.evidence import Evidence
 from quantscope.diagnose.results import Finding, Place, Remedy
@@ -70,6 +70,18 @@ def find(evidence: Evidence) -> Iterator[Finding]:
                     options={"per_channel": True},
                     command="quantscope quantize FLOAT -o OUT --per-channel",
                 ),
+                *_balance(evidence, {place.where for place in places}),
             ),
             tensors=tuple(place.where for place in places),
+        )
+
+
+def _balance(evidence: Evidence, weights: Collection[str]) -> Iterator[Remedy]:
+    """Propose to rescale channels where one of these weights has a neighbour that takes it."""
+    pairs, _ = evidence.editor.neighbours
+    if any({p.weight.name, p.second_weight.name} & set(weights) for p in pairs):
+        yield Remedy(
+            "balance the channels with those of the neighbouring layer",
+            cure="equalization",
+            command="quantscope cure QUANT --equalization -o OUT",
         )

@@ -4,14 +4,19 @@ A matrix product becomes five operators. DynamicQuantizeLinear gives integers wi
 zero-point of that run; MatMulInteger or ConvInteger multiplies them; Cast and Mul give back real
 numbers, by the scale of that run times the stored one of the weights; Add adds a bias. All are read
 as one layer with a quantized weight, whose activation is float and quantized on the way in.
+
+Of a file that was not prepared, onnxruntime quantizes weights in Constant nodes in the same way.
+Such a weight has the same integers at each run, and is read as any other.
 """
 
 from dataclasses import dataclass, field
 from functools import partial
 from math import prod
 
+import numpy as np
 import onnx_ir as ir
 
+from quantscope.arithmetic import quantize
 from quantscope.model.assemble import Draft
 from quantscope.model.onnx.graph import OnnxGraph, input_names, output_names
 from quantscope.model.onnx.operators import INTEGER_PRODUCTS
@@ -20,6 +25,7 @@ from quantscope.model.onnx.quant_params import (
     QuantizedValues,
     RunTimeInput,
     RunTimeProduct,
+    checked_params,
     describe,
     padded_inputs,
     read_params,
@@ -35,6 +41,10 @@ def add_dynamic(graph: OnnxGraph, found: QuantizedValues) -> None:
     quantizers = [
         node for node in graph.nodes if node.op_type == _QUANTIZER and len(node.outputs) == 3
     ]
+    for node in quantizers:
+        if graph.is_constant(output_names(node)[0]):
+            _add_constant(graph, found, node)
+    quantizers = [node for node in quantizers if not graph.is_constant(output_names(node)[0])]
     wiring = _Wiring(graph, frozenset(output_names(node)[1] for node in quantizers))
     for node in quantizers:
         integer = output_names(node)[0]
@@ -85,6 +95,7 @@ def _add_product(wiring: _Wiring, found: QuantizedValues, node: ir.Node) -> None
     a, b, a_zero_point, b_zero_point = padded_inputs(node, 4)[:4]
     makers = [graph.makers.get(name) for name in (a, b)]
     needed = {output_names(m)[1] for m in makers if m is not None and m.op_type == _QUANTIZER}
+    needed = {scale for scale in needed if not graph.is_constant(scale)}
     if chain is None:
         return
     stored = [name for name in chain.scales if graph.is_constant(name)]
@@ -102,6 +113,31 @@ def _add_product(wiring: _Wiring, found: QuantizedValues, node: ir.Node) -> None
     bias = _bias(wiring, chain) if node.op_type == "ConvInteger" else ""
     found.merged.update(chain.nodes)
     found.products[node] = RunTimeProduct(chain.value, bias)
+
+
+def _add_constant(graph: OnnxGraph, found: QuantizedValues, node: ir.Node) -> None:
+    """Add a stored constant that is quantized as the model runs, by the operator's formula."""
+    source, integer = input_names(node)[0], output_names(node)[0]
+    values = graph.array(source)
+    if values is None or values.dtype != np.float32 or not np.isfinite(values).all():
+        return
+    least, most = np.float32(values.min(initial=0)), np.float32(values.max(initial=0))
+    scale = (most - least) / np.float32(255) or np.float32(1)
+    zero_point = np.rint(np.clip(-least / scale, 0, 255)).astype(np.uint8)
+    try:
+        params = checked_params(
+            graph,
+            tensor=source,
+            scale=np.asarray(scale),
+            zero_point=np.asarray(zero_point),
+            dtype="uint8",
+        )
+    except NotShownError as reason:
+        found.notes.append(f"{source} is not shown as quantized: {reason}")
+        return
+    draft = Draft(params, [integer], None, None, values.shape, float_name=source)
+    draft.read_integers = lambda: quantize(values, params)
+    register(found, draft)
 
 
 def _add_weight(

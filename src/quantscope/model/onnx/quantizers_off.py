@@ -83,6 +83,8 @@ class _Switch:
         self.units: dict[str, _Units] = {}
         self.nodes: list[onnx.NodeProto] = []
         self.made: dict[str, onnx.TensorProto] = {}
+        self.run_time: set[str] = set()
+        """Integers whose scale would be found as the model runs: values themselves now."""
         self.names = {name for node in stated.graph.node for name in (*node.input, *node.output)}
 
     def add(self, node: onnx.NodeProto) -> None:
@@ -224,11 +226,15 @@ class _Switch:
         self._store(zero, np.zeros((), np.uint8))
         self.units[made] = _Units(np.ones((), np.float32), np.zeros((), np.uint8))
         self.instead[made] = self._now(node.input[0])
+        self.run_time.add(made)
 
     def _product(self, node: onnx.NodeProto) -> None:
         """Multiply floats by what the stored integers are beyond their zero-point."""
         integers, zero = self._need(node, 1), self._need(node, 3)
         is_float = node.input[0] in self.units
+        if is_float and node.input[1] in self.run_time:
+            self._product_of(node, self._now(node.input[0]), self._now(node.input[1]))
+            return
         if integers is None or (len(node.input) > 2 and self._need(node, 2) is None):
             self._keep(node)
             return
@@ -242,12 +248,12 @@ class _Switch:
             shift = shift.reshape(-1, *[1] * (integers.ndim - 1))
         weight = integers.astype(np.int64) - shift.reshape(shift.shape if shift.size > 1 else ())
         name = self._store(self._fresh(f"{node.input[1]}_float"), weight.astype(np.float32))
-        made = helper.make_node(
-            _INTEGER_PRODUCTS[node.op_type],
-            [value, name],
-            node.output,
-            name=node.name,
-        )
+        self._product_of(node, value, name)
+
+    def _product_of(self, node: onnx.NodeProto, one: str, other: str) -> None:
+        """Multiply two values as an integer product does its integers."""
+        kind = _INTEGER_PRODUCTS[node.op_type]
+        made = helper.make_node(kind, [one, other], node.output, name=node.name)
         made.attribute.extend(node.attribute)
         self.nodes.append(made)
 

@@ -6,7 +6,7 @@ How it is put together
   summed, `pivots.py` how of values far from zero.
 - `statistics.py` says what the sums mean, `scores.py` what the outputs have in common, `weights.py`
   what rounding did to constants; `results.py` is what comes of it, `reading.py` what stands out.
-- `side_by_side.py` compares two quantized versions.
+- `side_by_side.py` compares two quantized versions. `rescaled.py` names what has other units.
 
 How something is added
 - A statistic: a row of sums in both implementations (`run/onnx/compare`, `run/torch/probes.py`),
@@ -31,6 +31,7 @@ from quantscope.run.compare.joint_run import (
 )
 from quantscope.run.compare.pivots import moved_to_zero
 from quantscope.run.compare.reading import flag_tensors, from_another, reading, usual
+from quantscope.run.compare.rescaled import RESCALED
 from quantscope.run.compare.results import (
     BlockErrors,
     ChannelComparison,
@@ -81,6 +82,7 @@ __all__ = [
     "ENERGIES",
     "FLOAT_ENDS",
     "ONLY_SQNR",
+    "RESCALED",
     "SEVERAL_SCALES",
     "BlockErrors",
     "ChannelComparison",

@@ -5,6 +5,7 @@ the samples, and no activation is carried into Python.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -25,6 +26,7 @@ from quantscope.model.pairing import Constants
 from quantscope.progress import Progress, silent
 from quantscope.run.batches import cores, run_side_by_side
 from quantscope.run.compare.joint_run import Detail, JointRun, ProbeSums
+from quantscope.run.compare.rescaled import FROM_RESCALED, RESCALED, rescaled_tensors
 from quantscope.run.compare.results import Comparison, Uncompared
 from quantscope.run.compare.scores import ScoreKeeper
 from quantscope.run.compare.statistics import RunningSums
@@ -124,6 +126,16 @@ def _comparison(
     compared, not_compared = run.constants()
     found = {a.probe.pair.name: a.finish() for a in so_far if not a.mixed} | compared
     unseen |= {a.probe.pair.name: a.mixed for a in so_far if a.mixed}
+    rescaled = rescaled_tensors(run.quantized.model, run.floats) & found.keys()
+    roles = {name: found.pop(name).role for name in rescaled}
+    unseen |= {name: RESCALED for name, role in roles.items() if role == "activation"}
+    found |= {
+        name: replace(row, sources=None, no_sources=FROM_RESCALED)
+        for name, row in found.items()
+        if row.sources is not None and not rescaled.isdisjoint(row.sources.inherited_by_input)
+    }
+    constants = sorted((name, role) for name, role in roles.items() if role != "activation")
+    not_compared = [*not_compared, *(Uncompared(*each, RESCALED) for each in constants)]
     missing = [Uncompared(u.name, u.role, u.reason) for u in run.pairing.unpaired] + not_compared
     order = {tensor.name: place for place, tensor in enumerate(run.network.tensors)}
     model = run.quantized.model

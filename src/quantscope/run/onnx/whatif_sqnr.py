@@ -21,6 +21,7 @@ from quantscope.model.pairing import Pairing
 from quantscope.progress import Progress
 from quantscope.run.classes import class_scores
 from quantscope.run.compare import (
+    RESCALED,
     Comparison,
     RunningSums,
     ScoreKeeper,
@@ -45,7 +46,6 @@ from quantscope.run.onnx.visible import Visible, carry_over, find_visible
 from quantscope.run.onnx.whatif_off import add_switched_off
 from quantscope.run.whatif import (
     NOT_QUANTIZED,
-    RESCALED,
     DownstreamSqnr,
     mark_unquantized,
     unseen_activations,

@@ -8,7 +8,6 @@ second answer.
 from quantscope.run.kernels import KernelChange
 from quantscope.run.whatif.downstream import (
     NOT_QUANTIZED,
-    RESCALED,
     DownstreamSqnr,
     mark_unquantized,
     unseen_activations,
@@ -19,7 +18,6 @@ from quantscope.run.whatif.whatif import QUICK, Effect, WhatIf
 __all__ = [
     "NOT_QUANTIZED",
     "QUICK",
-    "RESCALED",
     "DownstreamSqnr",
     "EditedRunner",
     "Effect",

@@ -7,7 +7,6 @@ from typing import Any
 from quantscope.run.compare import Comparison, TensorComparison, Uncompared
 
 NOT_QUANTIZED = "it is not quantized any more"
-RESCALED = "its channels are rescaled, so it has other units than the float network's"
 _FLOAT_BITS = 32
 
 

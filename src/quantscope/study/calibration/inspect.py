@@ -1,11 +1,6 @@
 """Look into a calibration set: who sets each range, and what other samples do to it."""
 
-import hashlib
-from collections.abc import Iterator
-
-import numpy as np
-
-from quantscope.data import Samples, SamplesSource, samples_for
+from quantscope.data import Samples, SamplesSource, samples_for, shared_rows
 from quantscope.errors import BadDataError, BadModelError
 from quantscope.model import ModelSource, open_model
 from quantscope.model.onnx import OnnxModel
@@ -16,7 +11,6 @@ from quantscope.study.calibration.extremes import read_extremes
 from quantscope.study.calibration.keepers import OverflowKeeper, RangeKeeper
 from quantscope.study.calibration.results import CalibrationInspection, RangeEnd, TensorRange
 
-_ROWS_AT_ONCE = 256
 _CLIPS = frozenset({"Relu", "Clip"})
 _WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm"})
 _FOLDED_NOTE = (
@@ -95,30 +89,14 @@ def inspect_calibration(
 
 
 def check_apart(calibration: Samples, samples: Samples) -> None:
-    """Refuse samples of which any is a calibration sample as well, whatever the sets are called."""
-    known = set(_row_digests(calibration))
-    shared = sum(digest in known for digest in _row_digests(samples))
-    if shared:
+    """Refuse samples of which more are calibration samples as well than chance has it."""
+    if shared := shared_rows(samples, calibration):
         rows = many(len(samples), sample_word(samples))
         raise BadDataError(
             f"{shared:,} of the {rows} of {samples.name} are calibration {sample_word(samples)}s "
             f"too, and go beyond no range that they set; give others with --data, or allow it with "
             f"--allow-calibration-data"
         )
-
-
-def _row_digests(samples: Samples) -> Iterator[bytes]:
-    """Hash every row over all arrays; sets of other shapes share none."""
-    for start in range(0, len(samples), _ROWS_AT_ONCE):
-        parts = [
-            np.asarray(array[start : start + _ROWS_AT_ONCE]) for array in samples.arrays.values()
-        ]
-        for row in range(len(parts[0])):
-            state = hashlib.blake2b(digest_size=16)
-            for part in parts:
-                state.update(f"{part.dtype.str} {part.shape[1:]}".encode())
-                state.update(np.ascontiguousarray(part[row]).tobytes())
-            yield state.digest()
 
 
 def _values(model: OnnxModel) -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
