@@ -34,8 +34,8 @@ def pairs_html(session: Session) -> str:
     found = session.interactions
     if found is not None:
         on = f"{many(found.images, found.sample_word)}, {found.execution} execution"
-        said = (with_minus(safe(text.strip())) for text in pair_sentences(found))
-        lines = "".join(f'<p class="qs-line">{text}</p>' for text in said)
+        told = (with_minus(safe(text.strip())) for text in pair_sentences(found))
+        lines = "".join(f'<p class="qs-line">{text}</p>' for text in told)
         return (
             '<div class="qs-layer"><section class="qs-card" data-testid="pairs">'
             f"<h2>Pairs of layers</h2>{lines}"
