@@ -9,7 +9,7 @@ import pytest
 from in_process import run
 
 from quantscope.app.opened import open_pair
-from quantscope.app.panes.take import subject_of
+from quantscope.app.panes.take import float_of, subject_of
 from quantscope.app.place import Given
 from quantscope.app.reproduce import (
     Reproduction,
@@ -69,6 +69,12 @@ def test_scores_are_those_of_the_page(subject: Subject) -> None:
     by_command = by_command["executions"]
     assert by_command["reference"]["correct"] == by_python["reference"].correct == here.correct
     assert by_command["runtime"]["loss"] == by_python["runtime"].loss
+
+
+def test_the_float_model_s_score_is_that_of_the_page(subject: Subject, session: Session) -> None:
+    found = scores(float_of(subject, session), ("reference",), "the float model's score")
+    here = evaluate("resnet8", stratify(load_sample(), COUNT), execution="reference")
+    assert told(found)["loss"] == made(found)["reference"].loss == here.loss
 
 
 def test_the_error_of_a_tensor_is_that_of_the_page(subject: Subject) -> None:

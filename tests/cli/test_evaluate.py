@@ -75,6 +75,15 @@ def test_scores_without_labels_are_measured_by_agreement(folder: Path) -> None:
     assert same == text  # a float model is what agreement is with
 
 
+def test_ranges_that_every_batch_finds_anew_are_told(folder: Path) -> None:
+    found = run(
+        "evaluate", quantized("bytes", "dynamic", folder), "--data", folder / "bytes-rows.npz"
+    )
+    assert "are found anew in every batch: other batches give other answers" in found.stderr
+    stored = quantized("bytes", "qdq-uint8", folder)
+    assert "anew" not in run("evaluate", stored, "--data", folder / "bytes-rows.npz").stderr
+
+
 def test_both_executions_and_a_second_model_are_paired_by_the_score(folder: Path) -> None:
     model = quantized("detector", "qdq-uint8", folder)
     other = quantized("detector", "qdq-int8-per-channel", folder)

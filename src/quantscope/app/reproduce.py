@@ -51,14 +51,16 @@ class Subject:
     lower_is_better: bool = False
 
 
-def scores(subject: Subject, executions: Sequence[Execution]) -> Reproduction:
+def scores(
+    subject: Subject, executions: Sequence[Execution], what: str = "the scores"
+) -> Reproduction:
     """Give the scores in the executions that the model has; of a float model, its own."""
     both = len(executions) > 1
     runs = ["both"] if both else list(executions[:1] or ("reference",))
     command = _command(subject, "evaluate", f"--execution {runs[0]}", counted=True)
     return _both(
         subject,
-        "the scores",
+        what,
         command,
         ["from quantscope import evaluate"],
         [

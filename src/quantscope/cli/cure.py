@@ -37,8 +37,8 @@ def command(
         typer.Option(
             "--leave-float",
             metavar="WHAT",
-            help="A LAYER, a block (stack3), an operator (Conv), or N: the N layers that bring the "
-            "outputs nearest, each measured alone. May be given again.",
+            help="A LAYER, a block (stack3), an operator (Conv), or N: the N layers with weights "
+            "that bring the outputs nearest, each measured alone. May be given again.",
         ),
     ] = None,
     more_bits: Annotated[

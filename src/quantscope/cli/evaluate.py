@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from quantscope.cli.console import emit_json, progress_bar, show, show_grid
+from quantscope.cli.console import emit_json, messages, progress_bar, show, show_grid
 from quantscope.cli.options import (
     Batch,
     Data,
@@ -59,7 +59,7 @@ def command(
 
     Example: quantscope evaluate resnet8 --data full --execution reference
     """
-    from quantscope.model import need_original, open_model
+    from quantscope.model import need_original, open_model, read_network
     from quantscope.report import evaluation_view
     from quantscope.run import compare_evaluations, evaluate, kernel_gap
 
@@ -119,6 +119,8 @@ def command(
         emit_json(_as_dict(results, gap, deltas))
         return
     show(evaluation_view(results, deltas, gap), show_grid)
+    if opened.path.suffix == ".onnx" and (note := read_network(opened).run_time_note):
+        messages.print(note, markup=False)
 
 
 def _in(model: "Model", execution: "Execution") -> "Execution | None":

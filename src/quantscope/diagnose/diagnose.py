@@ -125,6 +125,7 @@ def diagnose(
         together=together,
         notes=(
             *_notes(original, samples, account),
+            *([f"{note}."] if (note := evidence.network.run_time_note) else ()),
             *dead_notes(evidence),
             *kernel_notes(evidence.network, evidence.kernels, kernels),
         ),

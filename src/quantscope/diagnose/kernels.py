@@ -99,7 +99,8 @@ def kernel_notes(network: Network, kernels: KernelMap | None, of: Kernels) -> li
             else "whether this one does could not be read"
         )
         notes.append(
-            f"{many(len(suspects), 'layer')} multiply uint8 by int8: an x86 CPU without VNNI adds "
+            f"{many(len(suspects), 'layer')} {'multiply' if len(suspects) > 1 else 'multiplies'} "
+            f"uint8 by int8: an x86 CPU without VNNI adds "
             f"such products in pairs with 16-bit saturation, {here}. What that would cost: "
             f"--cpu no-vnni."
         )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from quantscope.arithmetic import QuantParams, dequantize
 from quantscope.errors import BadModelError
 from quantscope.files import as_argument
+from quantscope.plain_text import many
 
 Role = Literal["activation", "weight", "bias"]
 OperandRole = Literal["activation", "weight", "bias", "setting"]
@@ -238,6 +239,17 @@ class Network:
             if operand.run_time_dtype is not None
         }
         return tuple(found.values())
+
+    @property
+    def run_time_note(self) -> str:
+        """Say that numbers depend on the batch, which gives run-time ranges; empty without them."""
+        count = len(self.run_time_activations)
+        if not count:
+            return ""
+        return (
+            f"The ranges of {many(count, 'activation')} are found anew in every batch: other "
+            f"batches give other answers (evaluate --batch)"
+        )
 
     @cached_property
     def activations_by_layer(self) -> Mapping[str, tuple[QuantTensor, ...]]:

@@ -28,6 +28,8 @@ from quantscope.report.study.report import (
     summary_lines,
     write_report,
 )
+from quantscope.report.study.text import study_view
+from quantscope.report.table import Line
 from quantscope.study import StudyResult
 
 RESULT = study_result()
@@ -202,3 +204,12 @@ def test_the_report_says_what_everything_was_made_with() -> None:
     )
     mixed = replace(RESULT, rows=(other, *RESULT.rows[1:]))
     assert dict(provenance_lines(mixed))["CPU"] == "some CPU; another CPU"
+
+
+def test_a_reason_that_many_configurations_have_is_told_once() -> None:
+    (bad,) = RESULT.failed
+    twice = replace(RESULT, rows=(*RESULT.rows, replace(bad, label="another")))
+    told = [line.text for line in study_view(twice) if isinstance(line, Line)]
+    assert [text for text in told if text.startswith("failed: ")] == [
+        f"failed: {bad.label} and 1 more: {bad.reason}"
+    ]

@@ -3,6 +3,7 @@
 import re
 from base64 import b64encode
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -73,7 +74,7 @@ class TakeAway:
 
 def reproductions(page: "Page") -> list[Reproduction]:
     """List what gives the numbers of the page again: of the tab first, then the scores."""
-    return list(_of_page(page))
+    return [*_of_tab(page), *_scores(page.seen, page.given)]
 
 
 def subject_of(session: Session, given: Given, count: int | None = None) -> Subject:
@@ -105,7 +106,15 @@ def subject_of(session: Session, given: Given, count: int | None = None) -> Subj
     )
 
 
-def _of_page(page: "Page") -> Iterator[Reproduction]:
+def float_of(subject: Subject, session: Session) -> Subject:
+    """Give the float model that is shown with the same rows; it is held against no other."""
+    path, counted = session.opened.float_path, session.measured_by
+    assert path is not None
+    measure = "" if counted is not None and counted.needs_floats else subject.measure
+    return replace(subject, model=_typed(path), digest="", float_model="", measure=measure)
+
+
+def _of_tab(page: "Page") -> Iterator[Reproduction]:
     session, given, tab = page.seen, page.given, page.tabs.tab
     layer = page.selection.layer or ""
     compared, diagnosed = session.comparison, session.diagnosis
@@ -135,8 +144,14 @@ def _of_page(page: "Page") -> Iterator[Reproduction]:
         for kind in ("map", "curves", "frontier"):
             if found_bits(session, kind) is not None:
                 yield bits(subject_of(session, given, len(session.quick)), kind)
+
+
+def _scores(session: Session, given: Given) -> Iterator[Reproduction]:
     if (known := session.accuracies) is not None:
-        yield scores(subject_of(session, given, len(known.images)), session.opened.executions)
+        about = subject_of(session, given, len(known.images))
+        yield scores(about, session.opened.executions)
+        if session.opened.float_path is not None and known.float_ is not None:
+            yield scores(float_of(about, session), ("reference",), "the float model's score")
 
 
 def _typed(path: Path) -> str:

@@ -32,9 +32,10 @@ def find(evidence: Evidence) -> Iterator[Finding]:
         and "bias" not in kernel.why
     ]
     if places:
+        verb = "run" if len(places) > 1 else "runs"
         yield Finding(
             KIND,
-            f"{many(len(places), 'quantized layer')} run as float",
+            f"{many(len(places), 'quantized layer')} {verb} as float",
             WHY,
             tuple(places),
             (Remedy("quantize what it reads and writes, or leave the layer float on purpose"),),

@@ -32,8 +32,13 @@ def study_view(result: StudyResult, harm: Harm | None = None) -> Iterator[Line |
         yield Line(f"delta: from the best, {result.best.label}, sample by sample")
     if harm is not None:
         yield from map(Line, harm_lines(harm))
+    # A reason that many have, such as a framework that does not fit, is told once.
+    by_reason: dict[str | None, list[str]] = {}
     for row in result.failed:
-        yield Line(f"failed: {row.label}: {row.reason}")
+        by_reason.setdefault(row.reason, []).append(row.label)
+    for reason, labels in by_reason.items():
+        more = f" and {len(labels) - 1:,} more" if len(labels) > 1 else ""
+        yield Line(f"failed: {labels[0]}{more}: {reason}")
     for name in result.damaged:
         yield Line(f"damaged: a row, set aside as {name}; what the study needs is done again")
     for line in result.skipped:
