@@ -66,7 +66,7 @@ def test_progress_names_its_phases_and_never_claims_to_be_done(open_page: OpenPa
 
 
 def test_the_pane_that_is_left_is_gone_at_once(playground: str, open_page: OpenPage) -> None:
-    page = settled(watched(open_page, playground, ""))
+    page = settled(watched(open_page, f"{playground}/?tab=Layer", ""))
     expect(page.locator('.qs-gallery .card[data-drawn="true"]').first).to_be_visible()
     found = page.evaluate(TURN, "Residuals")
     assert found == {"before": [True, True], "after": [False, False], "waits": "block"}
@@ -77,7 +77,7 @@ def test_the_pane_that_is_left_is_gone_at_once(playground: str, open_page: OpenP
 
 
 def test_in_the_dark_no_light_figure_is_shown_first(playground: str, open_page: OpenPage) -> None:
-    page = watched(open_page, playground, WATCH_PICTURES, dark=True)
+    page = watched(open_page, f"{playground}/?tab=Layer", WATCH_PICTURES, dark=True)
     expect(page.locator('.qs-gallery .card[data-drawn="true"]').first).to_be_visible()
     settled(page)
     corners = page.evaluate("Object.values(window.corners)")

@@ -170,3 +170,17 @@ def test_names_of_a_model_are_never_taken_for_mathematics_or_undrawable() -> Non
     figure = figures.sqnr_along(comparison(tensors=(odd, CONV)))
     assert png_bytes(figure)
     assert np.isfinite(figure.axes[0].get_ylim()).all()
+
+
+def test_the_legend_of_the_curves_keeps_its_place_without_the_title() -> None:
+    """The page takes the title out, and narrows the figure."""
+    figure = figures.bit_curves_figure(CURVES)
+    figure.suptitle("")
+    figure.set_size_inches(7.4, figure.get_figheight())
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    named = {curve.layer for curve in CURVES.curves}
+    titles = [text for text in figure.findobj(Text) if text.get_text() in named]
+    assert len(titles) == len(named)
+    for text in titles:
+        assert text.get_window_extent().y1 < legend.get_window_extent().y0

@@ -34,14 +34,14 @@ def pairs_html(session: Session) -> str:
     found = session.interactions
     if found is not None:
         on = f"{many(found.images, found.sample_word)}, {found.execution} execution"
-        lines = "".join(
-            f"<li>{with_minus(safe(text.strip()))}</li>" for text in pair_sentences(found)
-        )
+        told = (with_minus(safe(text.strip())) for text in pair_sentences(found))
+        lines = "".join(f'<p class="qs-line">{text}</p>' for text in told)
         return (
-            f'<section class="qs-card" data-testid="pairs"><h2>Pairs of layers</h2><ul>{lines}</ul>'
+            '<div class="qs-layer"><section class="qs-card" data-testid="pairs">'
+            f"<h2>Pairs of layers</h2>{lines}"
             f'<p class="qs-line qs-faint">Every two layers quantized alone in the float network, '
             f"on {on}, against the sum of what each costs alone. The matrix is below; what is bold "
-            f"in it is named here.</p></section>"
+            f"in it is named here.</p></section></div>"
         )
     if not session.has_pairs or len(session.opened.network.layers) < 2:
         return ""

@@ -60,7 +60,7 @@ def bit_curves_figure(result: BitCurves, *, theme: ThemeName = "light") -> Figur
     figure.legend(
         handles.values(),
         handles.keys(),
-        loc="upper right",
+        loc="outside upper right",
         ncols=2,
         frameon=False,
         fontsize=SMALL,
