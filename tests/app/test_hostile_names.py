@@ -72,7 +72,7 @@ def test_in_every_tab_they_are_only_names(
 ) -> None:
     page = open_page(f"{playground}/?{urlencode(files)}")
     expect(page.get_by_test_id("image-count")).to_have_text("20")
-    expect(page.get_by_text("<img src=x").first).to_be_visible()
+    expect(page.get_by_role("heading", name="<img src=x").first).to_be_visible()
     for tab in TABS:
         page.get_by_test_id(f"tab-{tab}").click()
         expect(page.get_by_test_id(f"tab-{tab}")).to_have_attribute("aria-selected", "true")

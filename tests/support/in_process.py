@@ -8,6 +8,9 @@ from unittest.mock import patch
 
 import pytest
 
+# Imported before COLUMNS is patched: rich takes the width that it finds when a console is made for
+# good, and the first command of a process would decide it for all later ones.
+import quantscope.cli.console  # noqa: F401
 from quantscope.cli import main
 
 

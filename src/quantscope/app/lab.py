@@ -1,6 +1,8 @@
 """Try settings on a float model: trials that all pages share. No marimo here."""
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -39,8 +41,9 @@ class Lab:
     """
 
     def __init__(self, model: Model, own: Session | None = None) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="quantscope-lab-")
-        folder = Path(self._folder.name)
+        folder = Path(tempfile.mkdtemp(prefix="quantscope-lab-"))
+        # A page may still show a lab that is forgotten here: its files go when nobody has it.
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self.trials: Trials | OwnTrials = (
             Trials(model, folder)
             if own is None
