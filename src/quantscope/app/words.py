@@ -75,6 +75,12 @@ WORDS = {
         "The integer that stands for real zero.",
         f"{_BOUNDARY}#range-scale-and-zero-point",
     ),
+    "bits": Word(
+        "Bits",
+        "How many of the type's bits the integers use: n bits tell 2 to the n steps apart. With "
+        "other bits the range stays and the step follows.",
+        f"{_BOUNDARY}#range-scale-and-zero-point",
+    ),
     "range": Word(
         "Range",
         "The real values that the integers can stand for; what lies outside is clipped.",

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from quantscope.app import editing as book
@@ -9,7 +10,8 @@ from quantscope.app.opened import Opened, open_pair
 from quantscope.app.panes.what_if.answers import Answer, RunChoice, join_answers
 from quantscope.app.session import Session
 from quantscope.arithmetic import QuantParams
-from quantscope.edit import Editor, Off, OffRole, On, SetRange, SetScale, SetZeroPoint
+from quantscope.edit import Editor, Off, OffRole, On, SetBits, SetRange, SetScale, SetZeroPoint
+from quantscope.errors import BadConfigError
 from quantscope.model import QuantTensor
 from quantscope.run.whatif.whatif import WhatIf
 
@@ -145,3 +147,50 @@ def test_the_second_half_of_a_quick_answer_does_not_take_better_numbers_back(
     assert shown.after is second.after
     other = replace(quick, edits=())
     assert join_answers(shown, other) is other
+
+
+@pytest.mark.parametrize("name", ["stem.out", "stem.weight"])
+def test_bits_keep_the_range_and_moved_back_are_no_edit(editor: Editor, name: str) -> None:
+    before = now(editor, (), name)
+    edits: book.Edits = (Off("head"),)
+    for bits in (7, 5, 4):
+        edits = step(editor, edits, name, "bits", bits)
+        found = now(editor, edits, name)
+        assert (found.bits, edits) == (bits, (Off("head"), SetBits(name, bits)))
+        # The ends are whole steps apart, so the range is the same but for the last of them.
+        for kept, was in zip(found.representable_range, before.representable_range, strict=True):
+            assert np.all(np.abs(kept - was) <= found.scale)
+    assert step(editor, edits, name, "bits", before.bits) == (Off("head"),)
+
+
+def test_bits_are_of_the_range_that_a_person_set(editor: Editor) -> None:
+    edits = book.edits_after(
+        {"what": "range", "lo": 0, "hi": 3},
+        (),
+        tensor(editor, "stem.out"),
+        now(editor, (), "stem.out"),
+    )
+    edits = step(editor, edits, "stem.out", "bits", 6)
+    found = now(editor, edits, "stem.out")
+    assert found.bits == 6
+    assert [float(end) for end in found.representable_range] == pytest.approx([0, 3])
+    edits = step(editor, edits, "stem.out", "bits", 8)
+    assert edits == (SetRange("stem.out", 0.0, pytest.approx(3)),)
+    assert book.reset(step(editor, edits, "stem.out", "bits", 4), tensor(editor, "stem.out")) == ()
+
+
+def test_a_tensor_gets_its_bits_back_from_all_weights(editor: Editor) -> None:
+    edits = step(editor, (SetBits("weights", 4),), "stem.weight", "bits", 8)
+    assert edits == (SetBits("weights", 4), SetBits("stem.weight", 8))
+    assert now(editor, edits, "stem.weight").bits == 8
+    assert now(editor, edits, "head.weight").bits == 4
+
+
+def test_bits_that_are_no_whole_number_are_refused(editor: Editor) -> None:
+    with pytest.raises(BadConfigError, match=r"A number of bits is a whole number, not 5\.5"):
+        step(editor, (), "stem.out", "bits", 5.5)
+
+
+def step(editor: Editor, edits: book.Edits, name: str, what: str, value: float) -> book.Edits:
+    given = {"what": what, "value": value}
+    return book.edits_after(given, edits, tensor(editor, name), now(editor, edits, name))

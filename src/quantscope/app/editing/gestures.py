@@ -1,8 +1,8 @@
 """Turn a person's gestures into changes of the edits in force: a new list each time.
 
-A list of edits stays short: of one tensor it holds at most a scale (or a factor on all channels)
-and a zero-point, or a range, which is both. What was touched last stands last, so that it counts
-where tensors share their parameters.
+A list of edits stays short: of one tensor it holds at most its bits, and a scale (or a factor on
+all channels) and a zero-point, or a range, which is both. What was touched last stands last, so
+that it counts where tensors share their parameters.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,6 +19,7 @@ from quantscope.edit import (
     OffRole,
     On,
     OnRole,
+    SetBits,
     SetRange,
     SetScale,
     SetZeroPoint,
@@ -36,19 +37,23 @@ def edits_after(
 
     `step` is one of `QParam.edit`, `now` what the edits have made of the tensor's parameters.
     """
+    value = step.get("value")
     match step["what"]:
         case "scale":
-            return set_scale(edits, tensor, now, _number(step["value"]))
+            after = set_scale(edits, tensor, now, _number(value))
         case "zero_point":
-            return set_zero_point(edits, tensor, now, _whole(step["value"]))
+            after = set_zero_point(edits, tensor, now, _whole(value, "A zero-point"))
         case "range":
-            return set_range(edits, tensor, _number(step["lo"]), _number(step["hi"]))
+            after = set_range(edits, tensor, _number(step["lo"]), _number(step["hi"]))
+        case "bits":
+            after = set_bits(edits, tensor, now, _whole(value, "A number of bits"))
         case "factor":
-            return set_factor(edits, tensor, _number(step["value"]))
+            after = set_factor(edits, tensor, _number(value))
         case "channel":
-            return set_channel(edits, tensor, now, int(step["channel"]), _number(step["value"]))
+            after = set_channel(edits, tensor, now, int(step["channel"]), _number(value))
         case _:
-            return reset(edits, tensor)
+            after = reset(edits, tensor)
+    return after
 
 
 def _number(given: Any) -> float:
@@ -59,10 +64,10 @@ def _number(given: Any) -> float:
         raise BadConfigError(f"{given!r} is not a number; type one such as 0.05") from None
 
 
-def _whole(given: Any) -> int:
+def _whole(given: Any, what: str) -> int:
     value = _number(given)
     if not value.is_integer():
-        raise BadConfigError(f"A zero-point is a whole number, not {given}")
+        raise BadConfigError(f"{what} is a whole number, not {given}")
     return int(value)
 
 
@@ -85,7 +90,26 @@ def set_zero_point(edits: Edits, tensor: QuantTensor, now: QuantParams, zero_poi
 
 def set_range(edits: Edits, tensor: QuantTensor, lo: float, hi: float) -> Edits:
     """Scale and zero-point follow, so earlier ones have nothing left to say."""
-    return (*reset(edits, tensor), SetRange(tensor.name, lo, hi))
+    return (*_without_range(edits, tensor), SetRange(tensor.name, lo, hi))
+
+
+def set_bits(edits: Edits, tensor: QuantTensor, now: QuantParams, bits: int) -> Edits:
+    """Other bits for the range that is in force.
+
+    Channels keep the scales that were set for them, for an edit of bits has one range only.
+    """
+    mine = tuple(edit for edit in edits if _is_own(edit, tensor))
+    rest = tuple(edit for edit in edits if edit not in mine)
+    # Edits of a layer or a role may have narrowed the tensor as well, which its own bits then undo.
+    as_it_was = bits == tensor.params.bits and not any(isinstance(e, SetBits) for e in rest)
+    if not tensor.params.is_per_tensor:
+        scales = tuple(edit for edit in mine if not isinstance(edit, SetBits))
+        return (*rest, *scales) if as_it_was else (*rest, SetBits(tensor.name, bits), *scales)
+    if all(isinstance(edit, SetBits) and edit.range == "keep" for edit in mine):
+        return rest if as_it_was else (*rest, SetBits(tensor.name, bits))
+    lo, hi = (float(end) for end in now.representable_range)
+    wanted = SetRange(tensor.name, lo, hi) if as_it_was else SetBits(tensor.name, bits, (lo, hi))
+    return (*rest, wanted)
 
 
 def set_factor(edits: Edits, tensor: QuantTensor, factor: float) -> Edits:
@@ -126,8 +150,8 @@ def channel_scales(edits: Edits, tensor: QuantTensor) -> tuple[float, ...]:
 
 
 def reset(edits: Edits, tensor: QuantTensor) -> Edits:
-    """Scale, zero-point and range as the model has them; switches and integers stay."""
-    return _without(edits, tensor, SetScale, SetZeroPoint, SetRange)
+    """Bits, scale, zero-point and range as the model has them; switches and integers stay."""
+    return tuple(edit for edit in edits if not _is_own(edit, tensor))
 
 
 def switch(
@@ -154,7 +178,7 @@ def _part_ranges(edits: Edits, tensor: QuantTensor, now: QuantParams) -> Edits:
     """A range as the scale and the zero-point that it gave, so that one of them can move."""
     if not any(isinstance(edit, SetRange) and edit.tensor == tensor.name for edit in edits):
         return edits
-    rest = reset(edits, tensor)
+    rest = _without_range(edits, tensor)
     if not np.array_equal(now.scale, tensor.params.scale):
         scales = tuple(map(float, now.scale.ravel()))
         rest = (*rest, SetScale(tensor.name, scales[0] if len(set(scales)) == 1 else scales))
@@ -171,6 +195,17 @@ def _are_equal(scales: Sequence[float], params: QuantParams) -> bool:
 
 def _is_factor(edit: Edit, tensor: QuantTensor) -> bool:
     return isinstance(edit, SetScale) and edit.tensor == tensor.name and edit.factor is not None
+
+
+def _is_own(edit: Edit, tensor: QuantTensor) -> bool:
+    """Say whether an edit gives this one tensor bits, scale, zero-point or range."""
+    if isinstance(edit, SetBits):
+        return edit.target == tensor.name
+    return isinstance(edit, Named) and edit.tensor == tensor.name
+
+
+def _without_range(edits: Edits, tensor: QuantTensor) -> Edits:
+    return _without(edits, tensor, SetScale, SetZeroPoint, SetRange)
 
 
 def _without(edits: Edits, tensor: QuantTensor, *kinds: type[Named]) -> Edits:

@@ -23,9 +23,9 @@ class QParam(anywidget.AnyWidget):
     """The fields of one tensor. `spec` comes from Python, `edit` from the browser.
 
     So neither overwrites the other. A spec is `{tensor, locked, dtype, channels, scale, base_scale,
-    scales, base_scales, factor, zero_point, base_zero_point, qmin, qmax, zero_point_is_free, lo,
-    hi, base_lo, base_hi, changed, remarks, refusal, seen}`; of scale and scales, a tensor has the
-    one or the other. A remark is `{kind, text}`.
+    scales, base_scales, factor, zero_point, base_zero_point, qmin, qmax, zero_point_is_free, bits,
+    base_bits, widths, lo, hi, base_lo, base_hi, changed, remarks, refusal, seen}`; of scale and
+    scales, a tensor has the one or the other. A remark is `{kind, text}`.
 
     `edit` is `{steps}`, each `{n, tensor, what, value, ...}`: all gestures after the spec's `seen`.
     The kernel merges queued updates of a trait, and none of them may be lost by that. `value` is a

@@ -111,13 +111,19 @@ function render({ model, el }) {
       tell({ what: "zero_point", value: spec.base_zero_point }, true);
     },
   });
+  const bits = control("bits", "bits", "bits", {
+    range: { min: 0, max: 7, step: 1 },
+    fromSlider: (at) => spec.widths[at],
+    send: (value, atOnce) => { guess({ bits: Number(value) }); tell({ what: "bits", value }, atOnce); },
+    reset: () => { guess({ bits: spec.base_bits }); tell({ what: "bits", value: spec.base_bits }, true); },
+  });
   const sendRange = () => tell({ what: "range", lo: low.value.trim(), hi: high.value.trim() }, true);
   const low = number("lo", "low end of the range", sendRange);
   const high = number("hi", "high end of the range", sendRange);
   const ends = element("div", { class: "row ends" },
     element("span", { class: "name", text: "range", "data-word": "range", tabindex: 0 }), low,
     element("span", { class: "to", text: "to" }), high);
-  const reset = element("button", { type: "button", class: "reset", text: "reset", title: "scale, zero-point and range as the model has them",
+  const reset = element("button", { type: "button", class: "reset", text: "reset", title: "bits, scale, zero-point and range as the model has them",
     "data-testid": "reset-tensor", onclick: () => { dirty = null; tell({ what: "reset" }, true); } });
 
   const pick = element("input", { type: "number", min: 0, step: 1, "aria-label": "channel", "data-testid": "field-channel" });
@@ -139,7 +145,7 @@ function render({ model, el }) {
   const locked = element("p", { class: "locked", "data-testid": "locked" });
   const remarks = element("ul", { class: "remarks", "data-testid": "remarks" });
   const body = element("div", { class: "body" },
-    scale.row, factor.row, picker, one.row, zero.row, element("div", { class: "foot" }, ends, reset));
+    scale.row, factor.row, picker, one.row, zero.row, bits.row, element("div", { class: "foot" }, ends, reset));
   const root = element("div", { class: "qs-qparam", "data-testid": "qparam" },
     body, refusal, locked, remarks);
   el.append(root);
@@ -211,6 +217,15 @@ function render({ model, el }) {
       put(zero.field, String(spec.zero_point));
       zero.hint.textContent = spec.zero_point === spec.base_zero_point ? `${spec.qmin} … ${spec.qmax}` : `was ${spec.base_zero_point}`;
       changed(zero, spec.zero_point !== spec.base_zero_point);
+    }
+    bits.row.hidden = !spec.widths?.length;
+    if (has && spec.widths?.length) {
+      bits.slider.max = String(spec.widths.length - 1);
+      put(bits.slider, String(spec.widths.findLastIndex((width) => width <= spec.bits)));
+      put(bits.field, String(spec.bits));
+      bits.slider.setAttribute("aria-valuetext", `${spec.bits} bits`);
+      bits.hint.textContent = spec.bits === spec.base_bits ? "" : `was ${spec.base_bits}`;
+      changed(bits, spec.bits !== spec.base_bits);
     }
     if (!whole) return;
     for (const input of root.querySelectorAll("input")) input.disabled = Boolean(spec.locked) && input !== pick;

@@ -10,7 +10,7 @@ import numpy as np
 from quantscope.app.editing import Edits, factor_of
 from quantscope.app.place import Selection
 from quantscope.app.session import Session
-from quantscope.arithmetic import QuantParams
+from quantscope.arithmetic import BIT_WIDTHS, QuantParams
 from quantscope.edit import (
     Applied,
     Change,
@@ -21,6 +21,7 @@ from quantscope.edit import (
     On,
     OnRole,
     Preview,
+    SetBits,
     SetScale,
     parts_of,
     stays_symmetric,
@@ -108,8 +109,11 @@ def qparam_spec(at: Situation, *, seen: int, refusal: str = "") -> dict[str, Any
         "zero_point": int(params.zero_point.flat[0]),
         "base_zero_point": int(base.zero_point.flat[0]),
         "zero_point_is_free": base.is_integer and base.bits <= 16,
-        "qmin": base.qmin,
-        "qmax": base.qmax,
+        "qmin": params.qmin,
+        "qmax": params.qmax,
+        "bits": params.bits,
+        "base_bits": base.bits,
+        "widths": list(BIT_WIDTHS) if base.is_integer and tensor.role != "bias" else [],
         "lo": float(lo.min()),
         "hi": float(hi.max()),
         "base_lo": float(base_lo.min()),
@@ -166,7 +170,8 @@ def _nothing_here(at: Situation) -> str:
 
 
 def _names(edit: Edit, tensor: QuantTensor) -> bool:
-    return getattr(edit, "tensor", None) == tensor.name
+    named = edit.target if isinstance(edit, SetBits) else getattr(edit, "tensor", None)
+    return named == tensor.name
 
 
 def _remarks(at: Situation, tensor: QuantTensor) -> Iterator[dict[str, str]]:
