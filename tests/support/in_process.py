@@ -8,20 +8,23 @@ from unittest.mock import patch
 
 import pytest
 
-# Imported before COLUMNS is patched: rich takes the width that it finds when a console is made for
-# good, and the first command of a process would decide it for all later ones.
-import quantscope.cli.console  # noqa: F401
 from quantscope.cli import main
+from quantscope.cli.console import console, messages
 
 
 def run(*arguments: object, **environment: str) -> CompletedProcess[str]:
     """Run a command as `own_process.run` does."""
     words = ["quantscope", *map(str, arguments)]
+    environment = {"COLUMNS": "100", **environment}
+    # A console keeps the COLUMNS that it was made with, which a worker of the tests has as well.
+    width = int(environment["COLUMNS"])
     with (
         redirect_stdout(io.StringIO()) as stdout,
         redirect_stderr(io.StringIO()) as stderr,
         patch.object(sys, "argv", words),
-        patch.dict("os.environ", {"COLUMNS": "100", **environment}),
+        patch.dict("os.environ", environment),
+        patch.object(console, "_width", width),
+        patch.object(messages, "_width", width),
         pytest.raises(SystemExit) as end,
     ):
         main()
