@@ -96,6 +96,11 @@ class Opened:
         return self.original is not None and self.original.is_stand_in
 
     @property
+    def known_float(self) -> Model | None:
+        """Give the float original; None where the quantizers off stand in for it."""
+        return None if self.is_stand_in else self.original
+
+    @property
     def is_comparable(self) -> bool:
         """Say whether it can be compared with a float network, tensor by tensor."""
         return self.compared_with is not None or self.is_stand_in
@@ -103,17 +108,15 @@ class Opened:
     @property
     def float_path(self) -> Path | None:
         """The file of the float original; None where none is known."""
-        if self.original is None or self.is_stand_in:
-            return None
-        return self.original.path
+        return None if self.known_float is None else self.known_float.path
 
     @property
     def key(self) -> tuple[str, ...]:
         """Both files and their digests: equal keys give equal results under equal names."""
         key = (str(self.path), self.network.digest)
-        if self.original is None or self.is_stand_in:
+        if self.known_float is None:
             return key
-        return (*key, str(self.float_path), self.original.network.digest)
+        return (*key, str(self.float_path), self.known_float.network.digest)
 
     @property
     def is_float(self) -> bool:

@@ -208,7 +208,7 @@ class Session:
             lambda: sensitivity(
                 opened.model,
                 images,
-                float_model=None if opened.is_stand_in else opened.original,
+                float_model=opened.known_float,
                 progress=progress,
             ),
             progress,
@@ -234,7 +234,7 @@ class Session:
             lambda: interactions(
                 opened.model,
                 images,
-                float_model=None if opened.is_stand_in else opened.original,
+                float_model=opened.known_float,
                 measure=self.measured_by,
                 most_seconds=None,
                 progress=progress,
@@ -274,7 +274,7 @@ class Session:
             lambda: diagnose(
                 opened.model,
                 images,
-                float_model=None if opened.is_stand_in else opened.original,
+                float_model=opened.known_float,
                 measure=self.measured_by,
                 tries=tries,
                 progress=progress,

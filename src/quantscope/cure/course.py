@@ -12,7 +12,7 @@ from quantscope.cure.readings import Readings
 from quantscope.cure.results import Cure, DoesNotApplyError
 from quantscope.cure.rounding import choose_rounding
 from quantscope.data import Samples, SamplesSource, samples_for, shared_rows
-from quantscope.edit import Applied, Edit, Editor, describe, edit_to_dict
+from quantscope.edit import Applied, Edit, Editor, describe, edit_to_dict, open_editor
 from quantscope.errors import BadConfigError, BadDataError
 from quantscope.model import Execution, ModelSource
 from quantscope.plain_text import many
@@ -146,7 +146,7 @@ def take_course(
     """
     if not cures:
         raise BadConfigError("No cure is named; give at least one")
-    editor = model if isinstance(model, Editor) else Editor(model, float_model)
+    editor = open_editor(model, float_model)
     looked_at = samples_for(editor.model, calibration)
     judged_by = samples_for(editor.model, samples)
     if not allow_same_samples:

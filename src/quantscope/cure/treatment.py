@@ -6,7 +6,7 @@ from quantscope.cure.layer_errors import LayerError
 from quantscope.cure.readings import Readings
 from quantscope.cure.results import Cure, DoesNotApplyError, LeftOut, Treated
 from quantscope.data import SamplesSource, samples_for
-from quantscope.edit import Edit, Editor
+from quantscope.edit import Edit, Editor, open_editor
 from quantscope.model import ModelSource
 from quantscope.progress import Progress, silent
 
@@ -17,10 +17,10 @@ ModelOrEditor = ModelSource | Editor | Readings
 def open_readings(
     model: ModelOrEditor, samples: SamplesSource, float_model: ModelSource | None
 ) -> Readings:
-    """Open what was given; readings of the same samples are taken as they are."""
+    """Open what was given; readings are taken as they are, with the samples that they are of."""
     if isinstance(model, Readings):
         return model
-    editor = model if isinstance(model, Editor) else Editor(model, float_model)
+    editor = open_editor(model, float_model)
     chosen = samples_for(editor.model, samples)
     return Readings(editor, chosen)
 

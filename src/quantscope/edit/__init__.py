@@ -22,7 +22,7 @@ from quantscope.edit.applied import (
     Preview,
     recorded_rescaling,
 )
-from quantscope.edit.editor import Editor, apply
+from quantscope.edit.editor import Editor, apply, open_editor
 from quantscope.edit.edits import (
     RANGE_RULES,
     Edit,
@@ -90,6 +90,7 @@ __all__ = [
     "find_target",
     "guided_recipes",
     "lift_to_qdq",
+    "open_editor",
     "open_subject",
     "pack_integers",
     "parse_bits",

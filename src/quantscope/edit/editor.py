@@ -84,8 +84,8 @@ class Editor:
 
         Only where edits can do so: of ONNX files.
         """
-        if self._subject.suffix != ".onnx":
-            why = "channels of a PyTorch program are not rescaled"
+        why = self._subject.why_not_rescaled
+        if why:
             layers = (layer for layer in self.stated_network.layers if layer.weight is not None)
             return (), {layer.name: why for layer in layers}
         return find_neighbours(self._subject.network, self._wiring, self.clips)
@@ -265,6 +265,11 @@ class Editor:
             if must:
                 raise
             return None
+
+
+def open_editor(model: "ModelSource | Editor", float_model: ModelSource | None = None) -> Editor:
+    """Open what was given under edits; an editor is taken as it is."""
+    return model if isinstance(model, Editor) else Editor(model, float_model)
 
 
 def apply(

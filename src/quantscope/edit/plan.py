@@ -221,7 +221,7 @@ class EditPlan:
     rescaled: list[tuple[Neighbours, NDArray[np.float64]]] = field(default_factory=list)
     """The layers whose channels between them are divided, with what they are divided by."""
     factors: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-    """What the float values of constants are multiplied with for that."""
+    """The float values of constants are multiplied with these for that."""
     named: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     packs: bool = True

@@ -44,6 +44,8 @@ class Subject(Protocol):
     """It says whether the file is QOperator, and was stated as QDQ first."""
     packs: bool
     """It says whether stored integers of 4 bits have a type of their own."""
+    why_not_rescaled: str
+    """The reason why channels between its layers are not rescaled; empty where they are."""
 
     @property
     def network(self) -> Network:

@@ -21,7 +21,7 @@ from quantscope.data import Samples, SamplesSource, samples_for
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import ModelSource, need_original, open_model
 from quantscope.progress import Progress, silent
-from quantscope.run.compare import Uncompared
+from quantscope.run.compare import Uncompared, why_missing
 from quantscope.run.histograms import Histogram, float_histograms
 from quantscope.run.runnable import open_runnable
 
@@ -110,8 +110,7 @@ class BestRanges:
         found = next((each for each in self.ranges if each.tensor == tensor), None)
         if found is not None:
             return found
-        why = (each.reason for each in self.unseen if each.name == tensor)
-        reason = next(why, f"there are {', '.join(each.tensor for each in self.ranges)}")
+        reason = why_missing(tensor, self.unseen, (each.tensor for each in self.ranges))
         raise BadModelError(f"No best range is known of {tensor} of {self.model}: {reason}")
 
     def to_dict(self) -> dict[str, Any]:

@@ -157,7 +157,7 @@ def bits_html(session: Session) -> str:
 
 def _measure(session: Session, what: str, progress: Progress) -> Iterator[None]:
     editor, samples = editor_of(session), session.quick
-    floats = None if session.opened.is_stand_in else session.opened.original
+    floats = session.opened.known_float
     common: dict[str, Any] = {"measure": session.measured_by, "progress": progress}
 
     def make_map() -> BitMap:

@@ -42,6 +42,7 @@ class OnnxSubject:
     """An ONNX model under edits: the file's own graph, or a QOperator file's form as QDQ."""
 
     suffix = ".onnx"
+    why_not_rescaled = ""
     packs = True
 
     def __init__(self, model: OnnxModel) -> None:

@@ -58,6 +58,7 @@ class ProgramSubject:
     """A PT2E program under edits; `graph` is a shadow of its own graph, which nobody runs."""
 
     suffix = ".pt2"
+    why_not_rescaled = "channels of a PyTorch program are not rescaled"
     lifted = False
     packs = False
 

@@ -39,6 +39,7 @@ from quantscope.run.compare.results import (
     ErrorSources,
     TensorComparison,
     Uncompared,
+    why_missing,
 )
 from quantscope.run.compare.scores import ScoreKeeper
 from quantscope.run.compare.side_by_side import (
@@ -129,4 +130,5 @@ __all__ = [
     "source_sums",
     "usual",
     "value_sums",
+    "why_missing",
 ]

@@ -1,6 +1,6 @@
 """The results of a comparison, as values that become JSON without a NaN or an infinity."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
@@ -172,7 +172,7 @@ class TensorComparison:
     worst_channels: tuple[int, ...] = ()
     """The channels of lowest SQNR, lowest first; empty where there is but one channel."""
     blocks: BlockErrors | None = field(default=None, repr=False, compare=False)
-    """What rounding did to each block of a constant that has a scale for each."""
+    """The errors that rounding made in each block of a constant that has a scale for each."""
 
     def to_dict(self, *, channels: bool = False) -> dict[str, Any]:
         """Give plain values; a row for each channel, of which there may be thousands, if asked."""
@@ -195,6 +195,12 @@ class Uncompared:
     name: str
     role: Role
     reason: str
+
+
+def why_missing(name: str, left_out: Iterable[Uncompared], known: Iterable[str]) -> str:
+    """Say why there is nothing of a tensor, or what there is where the name is none."""
+    reasons = (each.reason for each in left_out if each.name == name)
+    return next(reasons, f"there are {', '.join(known)}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,8 +271,8 @@ class Comparison(Origin):
         found = next((tensor for tensor in self.tensors if tensor.name == name), None)
         if found is not None:
             return found
-        why = (t.reason for t in (*self.unpaired, *self.unseen) if t.name == name)
-        reason = next(why, f"there are {', '.join(t.name for t in self.tensors)}")
+        missing = (*self.unpaired, *self.unseen)
+        reason = why_missing(name, missing, (t.name for t in self.tensors))
         raise BadModelError(f"{name} of {self.model} was not compared: {reason}")
 
     @property

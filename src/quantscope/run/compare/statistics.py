@@ -62,7 +62,7 @@ class RunningSums:
     The third says how many numbers are behind a sum.
     """
     _pivots: dict[str, Array] = field(default_factory=dict, repr=False)
-    """What the sums are about, [channels] for each value; see `pivots.py`."""
+    """The sums are about these, [channels] for each value; see `pivots.py`."""
     _bytes_waiting: int = 0
     _width: int | None = None
 

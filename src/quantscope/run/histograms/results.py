@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from quantscope.arithmetic import QuantParams, Spread
 from quantscope.errors import BadConfigError, BadModelError
 from quantscope.model import Execution, Role
-from quantscope.run.compare import Uncompared
+from quantscope.run.compare import Uncompared, why_missing
 from quantscope.run.histograms.counts import Counts, Grid, StepCounts, edges_between
 
 SCHEMA_VERSION = 1
@@ -186,8 +186,7 @@ class Histograms:
         found = next((tensor for tensor in self.tensors if tensor.name == name), None)
         if found is not None:
             return found
-        why = (tensor.reason for tensor in self.unseen if tensor.name == name)
-        reason = next(why, f"there are {', '.join(t.name for t in self.tensors)}")
+        reason = why_missing(name, self.unseen, (t.name for t in self.tensors))
         raise BadModelError(f"There is no histogram of {name} of {self.model}: {reason}")
 
     def to_dict(self) -> dict[str, Any]:

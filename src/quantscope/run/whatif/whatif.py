@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from quantscope.data import SamplesSource, samples_for, stratify
-from quantscope.edit import Applied, Edit, Editor
+from quantscope.edit import Applied, Edit, Editor, open_editor
 from quantscope.errors import BadConfigError
 from quantscope.model import Execution, ModelSource
 from quantscope.progress import Progress, silent
@@ -59,7 +59,7 @@ class WhatIf:
         batch: int | None = None,
         kept_bytes_limit: int = KEPT_BYTES,
     ) -> None:
-        self.editor = model if isinstance(model, Editor) else Editor(model, float_model)
+        self.editor = open_editor(model, float_model)
         self.images = samples_for(self.editor.model, images)
         self.quick_images = stratify(self.images, quick)
         self.execution, self.int8_kernels = execution, int8_kernels
